@@ -29,7 +29,7 @@ cudaError_t launch(uint32_t* number, dim3 grid, dim3 block, cudaStream_t stream)
 
 constexpr auto kLocal = cudaStreamCaptureModeThreadLocal;
 
-TEST(Fake, RefusesHandlesThatAreGone) {
+TEST(FakeCuda, RefusesFreedHandles) {
   cudaStream_t stream;
   cudaEvent_t event;
   uint32_t number = 0;
@@ -53,7 +53,7 @@ TEST(Fake, RefusesHandlesThatAreGone) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST(Fake, RefusesArgumentsThatCannotBe) {
+TEST(FakeCuda, RefusesArgumentsThatCannotBe) {
   const DeviceStream stream;
   uint32_t number = 0;
   EXPECT_EQ(cudaMalloc(nullptr, 1), cudaErrorInvalidValue);
@@ -72,7 +72,7 @@ TEST(Fake, RefusesArgumentsThatCannotBe) {
 }
 
 // As CUDA promises: "returns only once the copy has completed". Who has an error next may free it.
-TEST(Fake, HasCopiedToPageableMemoryWhenTheCallReturns) {
+TEST(FakeCuda, HasCopiedToPageableMemoryWhenTheCallReturns) {
   const DeviceStream stream;
   DeviceMemory from(16 << 20);
   const DeviceMemory to(16 << 20);
@@ -86,7 +86,7 @@ TEST(Fake, HasCopiedToPageableMemoryWhenTheCallReturns) {
   stream.synchronize();
 }
 
-TEST(Fake, TimesOnlyEventsThatWereMadeForIt) {
+TEST(FakeCuda, TimesOnlyEventsThatWereMadeForIt) {
   const DeviceStream stream;
   cudaEvent_t begin, end;
   must(cudaEventCreateWithFlags(&begin, cudaEventDefault));
@@ -110,7 +110,7 @@ TEST(Fake, TimesOnlyEventsThatWereMadeForIt) {
   must(cudaEventDestroy(end));
 }
 
-TEST(Fake, CapturesForksAndJoins) {
+TEST(FakeCuda, CapturesForksAndJoins) {
   const DeviceStream one, two;
   const DeviceEvent fork, join;
   uint32_t a = 0, b = 0;
@@ -147,7 +147,7 @@ cudaError_t end_of(const DeviceStream& stream, const Wrong& wrong,
   return result;
 }
 
-TEST(Fake, RefusesCapturesThatLeaveTheirBounds) {
+TEST(FakeCuda, RefusesCapturesThatLeaveTheirBounds) {
   const DeviceStream one, two;
   const DeviceEvent event, other;
   void* memory = nullptr;
@@ -215,7 +215,7 @@ TEST(Fake, RefusesCapturesThatLeaveTheirBounds) {
   EXPECT_EQ(cudaStreamBeginCapture(nullptr, kLocal), cudaErrorStreamCaptureUnsupported);
 }
 
-TEST(Fake, KeepsUserObjectsAsLongAsAGraphCanRun) {
+TEST(FakeCuda, KeepsUserObjectsAsLongAsAGraphCanRun) {
   const DeviceStream stream;
   bool gone = false;
   const auto destroy = [](void* flag) { *static_cast<bool*>(flag) = true; };
@@ -242,7 +242,7 @@ TEST(Fake, KeepsUserObjectsAsLongAsAGraphCanRun) {
   EXPECT_EQ(fake::live().user_objects, 0u);
 }
 
-TEST(Fake, FindsWhatIsWrittenBesideMemory) {
+TEST(FakeCuda, FindsWritesOutOfBounds) {
   char* memory = nullptr;
   must(cudaMalloc(reinterpret_cast<void**>(&memory), 100));
   EXPECT_EQ(static_cast<unsigned char>(memory[99]), 0xa5) << "not zeros";

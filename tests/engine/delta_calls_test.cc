@@ -289,11 +289,11 @@ struct Walk {
   double most;  // relative error at the end; bf16's own is 1.66e-3
 };
 
-class Walks : public testing::TestWithParam<Walk> {};
+class DeltaErrors : public testing::TestWithParam<Walk> {};
 
 // What is left out of a difference is part of the next one: over many steps the error stays that of
 // one, and of bf16 itself.
-TEST_P(Walks, DoNotAddUpErrors) {
+TEST_P(DeltaErrors, DoNotAddUp) {
   constexpr int kRanks = 2;
   constexpr size_t kElements = 20'000;
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
@@ -318,7 +318,7 @@ TEST_P(Walks, DoNotAddUpErrors) {
     EXPECT_EQ(terseCommRelease(comm), ncclSuccess);
   });
 }
-INSTANTIATE_TEST_SUITE_P(Delta, Walks,
+INSTANTIATE_TEST_SUITE_P(Delta, DeltaErrors,
                          testing::Values(Walk{1e-3f, 2.5e-3}, Walk{1e-4f, 1.8e-3},
                                          Walk{1e-5f, 1.7e-3}));
 

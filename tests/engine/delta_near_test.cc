@@ -33,7 +33,7 @@ Floats with(Floats all, size_t period, float x) {
   return all;
 }
 
-TEST(Near, AreWeightsAfterATrainingStep) {
+TEST(IsNear, AreWeightsAfterATrainingStep) {
   const Floats weights = gaussian(1, 0.02f);
   EXPECT_TRUE(is_near(weights, weights));
   for (const float rate : {1e-5f, 1e-3f, 3e-3f})
@@ -48,7 +48,7 @@ TEST(Near, AreWeightsAfterATrainingStep) {
 }
 
 // The weights of norms, or activations' outliers.
-TEST(Near, AFewLargeElementsThatAreAlikeSayNothingOfTheOthers) {
+TEST(IsNear, AFewLargeElementsThatAreAlikeSayNothingOfTheOthers) {
   for (const size_t period : {2, 7, 64})
     for (const float x : {1.0f, 60.0f, 0.0f}) {
       const Floats one = with(gaussian(1, 0.05f), period, x),
@@ -58,7 +58,7 @@ TEST(Near, AFewLargeElementsThatAreAlikeSayNothingOfTheOthers) {
     }
 }
 
-TEST(Near, IsNothingToWhatIsNoNumber) {
+TEST(IsNear, IsNothingToWhatIsNoNumber) {
   const Floats weights = gaussian(1, 0.02f);
   const Floats nans(weights.size(), std::numeric_limits<float>::quiet_NaN());
   const Floats infinite(weights.size(), std::numeric_limits<float>::infinity());

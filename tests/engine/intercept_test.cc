@@ -54,7 +54,7 @@ struct Caller {
   std::vector<float> data = std::vector<float>(kCount, 1.5f);
 };
 
-TEST(Offer, IsTakenWhereARuleNamesTheCall) {
+TEST(Interception, TakesACallThatARuleNames) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Caller caller(comm);
     const Interception answer = intercept(caller.all_reduce(), compressing());
@@ -78,7 +78,7 @@ void expect_native(Caller& caller, const Request& request, int reason) {
 }
 
 // Before anything goes by it: `auto` looks the root's node up, and what is traced its plan.
-TEST(Offer, IsNcclsWhereTheRootIsNone) {
+TEST(Interception, LeavesARootOutOfRangeToNccl) {
   static const Settings reducing = [] {
     Settings s = with_scheme("reduce -> auto");
     s.profile = read_profile("v100-8x-10gbit");
@@ -99,7 +99,7 @@ TEST(Offer, IsNcclsWhereTheRootIsNone) {
 }
 
 // The same: of so many elements no plan can be made. With a scheme that is named, too.
-TEST(Offer, IsNcclsWhereNoMemoryHoldsTheElements) {
+TEST(Interception, LeavesMoreThanAllMemoryToNccl) {
   static const Settings choosing = [] {
     Settings s = with_scheme("allreduce -> auto");
     s.profile = read_profile("a100-8x-nvlink");
@@ -120,7 +120,7 @@ TEST(Offer, IsNcclsWhereNoMemoryHoldsTheElements) {
   });
 }
 
-TEST(Offer, IsNativeForAReasonThatIsCounted) {
+TEST(Interception, CountsTheReasonOfANativeCall) {
   run_ranks(2, [](int rank, ncclComm_t comm) {
     Caller caller(comm);
     Request r = caller.all_reduce();
@@ -138,7 +138,7 @@ TEST(Offer, IsNativeForAReasonThatIsCounted) {
 }
 
 // Which has its own words for it.
-TEST(Offer, OfWhatCannotBeRightIsLeftToNccl) {
+TEST(Interception, LeavesInvalidArgumentsToNccl) {
   run_ranks(1, [](int, ncclComm_t comm) {
     Caller caller(comm);
     Request r = caller.all_reduce();
@@ -152,7 +152,7 @@ TEST(Offer, OfWhatCannotBeRightIsLeftToNccl) {
   });
 }
 
-TEST(Offer, MakesNoCommunicatorWhereNothingIsCompressed) {
+TEST(Interception, MakesNoCommunicatorWhereNothingIsCompressed) {
   run_ranks(2, [](int, ncclComm_t comm) {
     static const Settings off = with_scheme("off");
     Caller caller(comm);
@@ -163,7 +163,7 @@ TEST(Offer, MakesNoCommunicatorWhereNothingIsCompressed) {
   });
 }
 
-TEST(Offer, ThrowsWhereASettingCannotBeRead) {
+TEST(Interception, ThrowsWhereASettingCannotBeRead) {
   run_ranks(1, [](int, ncclComm_t comm) {
     static const Settings wrong = with_scheme("int99");
     Caller caller(comm);
@@ -178,7 +178,7 @@ TEST(Offer, ThrowsWhereASettingCannotBeRead) {
 }
 
 // Messages of a group keep their order, so those that stay native are taken too.
-TEST(Offer, TakesAGroupsMessagesTogether) {
+TEST(Interception, TakesAGroupsMessagesTogether) {
   run_ranks(2, [](int rank, ncclComm_t comm) {
     Caller caller(comm);
     std::vector<float> received(kCount);

@@ -25,7 +25,7 @@ using plan::Collective;
 
 // All ranks have the largest of the same sign: no code goes beyond its lane, or its exponents. What
 // is merged of 2^k ranks is exact, too; of others it is so on average.
-TEST(Summed, LargestOfAllRanksAreExact) {
+TEST(SummedCodes, LargestOfAllRanksAreExact) {
   for (const int ranks : {2, 3, 4, 5, 7, 8, 16})
     for (const char* text : {"linear8", "linear16", "exp8"}) {
       const bool merged = sharing_of(parse_scheme(text).spec) == plan::Sharing::kMerged;
@@ -56,7 +56,7 @@ TEST(Summed, LargestOfAllRanksAreExact) {
 }
 
 // From 9 ranks on eight bits have fewer than 15 levels on a side.
-TEST(Summed, MoreRanksHaveWiderCodes) {
+TEST(SummedCodes, MoreRanksHaveWiderCodes) {
   constexpr size_t kCount = 4096;
   for (const auto& [ranks, bytes] : {std::pair{8, size_t{1}}, {9, size_t{2}}}) {
     next_ordinal();
@@ -78,7 +78,7 @@ TEST(Summed, MoreRanksHaveWiderCodes) {
 }
 
 // Their native collectives, those of other works and messages between ranks keep one order on all.
-TEST(Summed, GoTogetherWithCallsOfOtherKinds) {
+TEST(SummedCodes, GoTogetherWithCallsOfOtherKinds) {
   constexpr int kRanks = 3;
   const uint64_t ordinal = next_ordinal();
   const auto call = [&](Collective collective, const char* scheme, size_t count, ncclRedOp_t op,
@@ -132,7 +132,7 @@ TEST(Summed, GoTogetherWithCallsOfOtherKinds) {
 }
 
 // Codes of two shots, and parameters as NCCL's rings send them, one for each 256.
-TEST(Summed, MergedCodesTravelAlone) {
+TEST(SummedCodes, MergedCodesTravelAlone) {
   constexpr size_t kCount = 3 * 4096, kRanks = 3;
   next_ordinal();
   run_ranks(kRanks, [&](int, ncclComm_t comm) {
@@ -147,7 +147,7 @@ TEST(Summed, MergedCodesTravelAlone) {
 }
 
 // By a NaN or an infinity on one rank all lose its block, and no other.
-TEST(Summed, WhatIsNotFiniteIsNanInItsBlockForAll) {
+TEST(SummedCodes, WhatIsNotFiniteIsNanInItsBlockForAll) {
   constexpr size_t kCount = 100'000, kBad = 77'777, kBlock = 256;
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})
@@ -168,7 +168,7 @@ TEST(Summed, WhatIsNotFiniteIsNanInItsBlockForAll) {
     }
 }
 
-TEST(Summed, WhatIsNoSumStaysNative) {
+TEST(SummedCodes, WhatIsNoSumStaysNative) {
   for (const char* text : {"linear8", "exp8"}) {
     next_ordinal();
     run_ranks(2, [&](int rank, ncclComm_t comm) {
@@ -188,7 +188,7 @@ TEST(Summed, WhatIsNoSumStaysNative) {
 
 // A rule's scheme is agreed on with the settings, as calls will have it: none of them waits for all
 // ranks again, and the first one may be recorded in a graph.
-TEST(Summed, RulesAreAgreedOnAtTheCommunicatorsCreation) {
+TEST(SummedCodes, RulesAreAgreedOnAtTheCommunicatorsCreation) {
   const struct {
     const char* scheme;
     int ranks, bits;
@@ -216,7 +216,7 @@ TEST(Summed, RulesAreAgreedOnAtTheCommunicatorsCreation) {
 }
 
 // What a scheme is not for stays native, however many ranks there are.
-TEST(Summed, TooManyRanksAreAnErrorOnlyWhereItWouldBeCompressed) {
+TEST(SummedCodes, TooManyRanksAreAnErrorOnlyWhereItWouldBeCompressed) {
   Settings own = settings();
   own.policy = parse_policy_line("allreduce,allgather -> linear8", 1);
   idle_ranks = 3000;
@@ -241,7 +241,7 @@ TEST(Summed, TooManyRanksAreAnErrorOnlyWhereItWouldBeCompressed) {
   idle_ranks = 8;
 }
 
-TEST(Summed, TooManyRanksAreRefusedByNumber) {
+TEST(SummedCodes, TooManyRanksAreRefusedByNumber) {
   const Scheme scheme = parse_scheme("linear16");
   EXPECT_EQ(require_on_ranks(scheme, 2184).spec.ranks, 2184);
   EXPECT_EQ(on_ranks(scheme, 2185), std::nullopt);

@@ -342,7 +342,7 @@ TEST(Empty, ACollectiveIsNoCall) {
 }
 
 // A wait that overlooks work sleeps until the next beat: half a second and more, each time.
-TEST(Waiting, NoWaitOverlooksWork) {
+TEST(StreamWait, OverlooksNoWork) {
   const Clique clique(4);
   const Case c{ncclFloat32, ncclSum, 140009, false, 0};
   Buffers b(c, 4, 4 * c.count, c.count);

@@ -37,7 +37,7 @@ std::vector<ncclComm_t> non_blocking_ranks(int n) {
   return comms;
 }
 
-TEST(Comm, RanksAsThreads) {
+TEST(Communicator, RanksAsThreads) {
   for (const int n : {1, 2, 5}) {
     ncclUniqueId id;
     ASSERT_NCCL(ncclGetUniqueId(&id));
@@ -58,7 +58,7 @@ TEST(Comm, RanksAsThreads) {
   }
 }
 
-TEST(Comm, RanksInAGroupOfOneThread) {
+TEST(Communicator, RanksInAGroupOfOneThread) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
   ncclComm_t comms[3];
@@ -69,7 +69,7 @@ TEST(Comm, RanksInAGroupOfOneThread) {
   for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
-TEST(Comm, ScalableInitTakesSeveralIds) {
+TEST(Communicator, ScalableInitTakesSeveralIds) {
   ncclUniqueId ids[2];
   for (ncclUniqueId& id : ids) ASSERT_NCCL(ncclGetUniqueId(&id));
   on_threads(4, [&](int rank) {
@@ -80,7 +80,7 @@ TEST(Comm, ScalableInitTakesSeveralIds) {
   });
 }
 
-TEST(Comm, CommIdFromTheEnvironment) {
+TEST(Communicator, CommIdFromTheEnvironment) {
   const std::string address = "127.0.0.1:" + std::to_string(terse::test::free_port());
   setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId ids[3];
@@ -94,7 +94,7 @@ TEST(Comm, CommIdFromTheEnvironment) {
   unsetenv("NCCL_COMM_ID");
 }
 
-TEST(Comm, SplitByColourAndKey) {
+TEST(Communicator, SplitByColourAndKey) {
   const Clique clique(5);
   on_threads(5, [&](int rank) {
     // Odd and even ranks, in reverse order; rank 4 stays out.
@@ -114,7 +114,7 @@ TEST(Comm, SplitByColourAndKey) {
   on_threads(5, [&](int rank) { expect_sum(clique[rank], 1, 5); });  // the parent lives on
 }
 
-TEST(Comm, SplitInAGroupOfOneThread) {
+TEST(Communicator, SplitInAGroupOfOneThread) {
   const Clique clique(4);
   ncclComm_t child[4];
   ASSERT_NCCL(clique.each([&](int rank, ncclComm_t comm) {
@@ -124,7 +124,7 @@ TEST(Comm, SplitInAGroupOfOneThread) {
   for (ncclComm_t comm : child) EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
-TEST(Comm, ShrinkLeavesRanksOut) {
+TEST(Communicator, ShrinkLeavesRanksOut) {
   const Clique clique(4);
   for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
     on_threads(4, [&](int rank) {
@@ -141,7 +141,7 @@ TEST(Comm, ShrinkLeavesRanksOut) {
   }
 }
 
-TEST(Comm, ShrinkRefusesAnExcludedCaller) {
+TEST(Communicator, ShrinkRefusesAnExcludedCaller) {
   const Clique clique(2);
   int excluded[] = {0};
   ncclComm_t child = clique[0];
@@ -151,7 +151,7 @@ TEST(Comm, ShrinkRefusesAnExcludedCaller) {
 }
 
 // A call that fails on one rank alone is one of its calls all the same.
-TEST(Comm, ShrinkAfterOneThatFailedOnOneRank) {
+TEST(Communicator, ShrinkAfterOneThatFailedOnOneRank) {
   const Clique clique(3);
   int excluded[] = {2};
   setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
@@ -171,7 +171,7 @@ TEST(Comm, ShrinkAfterOneThatFailedOnOneRank) {
 }
 
 // One rank hears of a failure in time to leave out a split that another one begins.
-TEST(Comm, ShrinkAfterASplitThatNotAllBegan) {
+TEST(Communicator, ShrinkAfterASplitThatNotAllBegan) {
   ncclComm_t comms[3];
   ASSERT_NCCL(ncclCommInitAll(comms, 3, nullptr));
   std::thread splitting([&] {
@@ -191,7 +191,7 @@ TEST(Comm, ShrinkAfterASplitThatNotAllBegan) {
 }
 
 // As after "still being initialised: wait".
-TEST(Comm, ASplitThatOneRankWasRefusedMayBeAskedForAgain) {
+TEST(Communicator, RepeatsASplitThatOneRankWasRefused) {
   const Clique clique(2);
   on_threads(2, [&](int rank) {
     ncclComm_t child;
@@ -204,7 +204,7 @@ TEST(Comm, ASplitThatOneRankWasRefusedMayBeAskedForAgain) {
   });
 }
 
-TEST(Comm, FinalizedTakesNoMoreCalls) {
+TEST(Communicator, RefusesCallsOnceFinalized) {
   const Clique clique(1);
   int value = 1;
   ASSERT_NCCL(ncclCommFinalize(clique[0]));
@@ -215,7 +215,7 @@ TEST(Comm, FinalizedTakesNoMoreCalls) {
   EXPECT_EQ(state, ncclSuccess);
 }
 
-TEST(Comm, RevokeEndsWhatIsUnderWay) {
+TEST(Communicator, RevokeEndsWhatIsUnderWay) {
   const Clique clique(2);
   std::thread waiting([&] {
     int value = 1;
@@ -233,7 +233,7 @@ TEST(Comm, RevokeEndsWhatIsUnderWay) {
   EXPECT_EQ(state, ncclSuccess);
 }
 
-TEST(Comm, ARevokedOneMayBeSplitAndShrunk) {
+TEST(Communicator, SplitsAndShrinksOnceRevoked) {
   const Clique clique(3);
   on_threads(3, [&](int rank) { EXPECT_NCCL(ncclCommRevoke(clique[rank], NCCL_REVOKE_DEFAULT)); });
   for (const int last : {NCCL_SPLIT_NOCOLOR, 7})
@@ -260,7 +260,7 @@ TEST(Comm, ARevokedOneMayBeSplitAndShrunk) {
   });
 }
 
-TEST(Comm, ASplitThatIsAskedForBeforeARevocationFailsWithIt) {
+TEST(Communicator, FailsASplitBegunBeforeARevocation) {
   const Clique clique(2);
   ncclComm_t child = clique[0];
   ASSERT_NCCL(ncclGroupStart());
@@ -271,7 +271,7 @@ TEST(Comm, ASplitThatIsAskedForBeforeARevocationFailsWithIt) {
 }
 
 // As NCCL's does: what a configuration leaves open is not the parent's. How it is made, is.
-TEST(Comm, APartWithAConfigurationBlocksUnlessThatSaysOtherwise) {
+TEST(Communicator, ChildBlocksUnlessItsConfigurationSaysOtherwise) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
   on_threads(2, [&](int rank) {
@@ -291,7 +291,7 @@ TEST(Comm, APartWithAConfigurationBlocksUnlessThatSaysOtherwise) {
 }
 
 // So that one part of it is made at a time.
-TEST(Comm, OneThatBlocksWaitsForAPartThatDoesNot) {
+TEST(Communicator, BlockingParentWaitsForANonBlockingChild) {
   const Clique clique(3);
   on_threads(2, [&](int rank) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -311,7 +311,7 @@ TEST(Comm, OneThatBlocksWaitsForAPartThatDoesNot) {
   });
 }
 
-TEST(Comm, NonBlocking) {
+TEST(Communicator, NonBlocking) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -375,7 +375,7 @@ void expect_to_be_shrunk_to_two(std::span<const ncclComm_t> comms, int flags) {
 }
 
 // The parent of a part that cannot be made says so, until another one is asked for.
-TEST(Comm, NonBlockingPartThatCannotBeMade) {
+TEST(Communicator, NonBlockingChildThatFails) {
   for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
     const std::vector<ncclComm_t> comms = non_blocking_ranks(3);
     ncclComm_t child[2];
@@ -398,7 +398,7 @@ TEST(Comm, NonBlockingPartThatCannotBeMade) {
 }
 
 // The other rank has not been asked for its part yet.
-TEST(Comm, NonBlockingTakesNoCallsWhileAPartIsMade) {
+TEST(Communicator, NonBlockingRefusesCallsWhileAChildIsMade) {
   const std::vector<ncclComm_t> comms = non_blocking_ranks(2);
   ncclComm_t child[2], other;
   ASSERT_NCCL(ncclCommSplit(comms[0], 0, 0, &child[0], nullptr));
@@ -430,7 +430,7 @@ TEST(Comm, NonBlockingTakesNoCallsWhileAPartIsMade) {
   });
 }
 
-TEST(Comm, NonBlockingThatIsRevokedMakesOnePartAtATime) {
+TEST(Communicator, NonBlockingMakesOneChildAtATimeOnceRevoked) {
   const std::vector<ncclComm_t> comms = non_blocking_ranks(2);
   for (ncclComm_t comm : comms) EXPECT_NCCL(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
   ncclComm_t child[2], other;
@@ -445,7 +445,7 @@ TEST(Comm, NonBlockingThatIsRevokedMakesOnePartAtATime) {
 }
 
 // A rank that is told to wait asks again; those that are not have asked once.
-TEST(Comm, NonBlockingIsShrunkWhenItIsInitialised) {
+TEST(Communicator, NonBlockingShrinksOnceInitialised) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   int excluded[] = {2};
@@ -465,7 +465,7 @@ TEST(Comm, NonBlockingIsShrunkWhenItIsInitialised) {
 }
 
 // The other rank asks for its part when the whole is no more, and with it what waited for that.
-TEST(Comm, AnAbortEndsThePartsThatAreBeingMade) {
+TEST(Communicator, AbortEndsChildrenThatAreBeingMade) {
   const std::vector<ncclComm_t> comms = non_blocking_ranks(3);
   ncclComm_t child[2] = {};
   int excluded[] = {2};
@@ -480,7 +480,7 @@ TEST(Comm, AnAbortEndsThePartsThatAreBeingMade) {
 }
 
 // The other ranks do not come, and would be waited for much longer.
-TEST(Comm, AnAbortEndsTheCallsThatWaitForAPart) {
+TEST(Communicator, AbortEndsCallsThatWaitForAChild) {
   using Clock = std::chrono::steady_clock;
   for (const bool shrinks : {true, false}) {  // or splits a revoked one
     ncclComm_t comms[3];
@@ -506,7 +506,7 @@ TEST(Comm, AnAbortEndsTheCallsThatWaitForAPart) {
   }
 }
 
-TEST(Comm, AGroupThatShrinksACommunicatorMakesNoOtherPartOfIt) {
+TEST(Communicator, GroupWithAShrinkMakesNoOtherChild) {
   const Clique clique(3);
   using Make = std::function<ncclResult_t(ncclComm_t&)>;
   const Make split = [&](ncclComm_t& made) {
@@ -530,7 +530,7 @@ TEST(Comm, AGroupThatShrinksACommunicatorMakesNoOtherPartOfIt) {
 }
 
 // As NCCL has it; of parts their parents count.
-TEST(Comm, AGroupDoesNotMixThoseThatBlockWithOthers) {
+TEST(Communicator, GroupRefusesBlockingAndNonBlockingTogether) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -551,7 +551,7 @@ TEST(Comm, AGroupDoesNotMixThoseThatBlockWithOthers) {
 }
 
 // Structures of all releases, from 2.14's 24 bytes to one of the future.
-TEST(Comm, ConfigOfEverySize) {
+TEST(Communicator, ConfigOfEverySize) {
   for (const size_t size : {24, 40, 48, 72, 80, 88, 96}) {
     alignas(8) char bytes[128];
     std::memset(bytes, 0x77, sizeof(bytes));
@@ -578,7 +578,7 @@ TEST(Comm, ConfigOfEverySize) {
   EXPECT_EQ(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &config));
 }
 
-TEST(Comm, RegistrationAndMemory) {
+TEST(Communicator, RegistrationAndMemory) {
   const Clique clique(1);
   void *memory = nullptr, *handle = nullptr;
   ASSERT_NCCL(ncclMemAlloc(&memory, 1000));
@@ -595,7 +595,7 @@ TEST(Comm, RegistrationAndMemory) {
   EXPECT_NCCL(ncclMemFree(nullptr));
 }
 
-TEST(Comm, VersionAndTexts) {
+TEST(Communicator, VersionAndTexts) {
   int version = 0;
   EXPECT_NCCL(ncclGetVersion(&version));
   EXPECT_EQ(version, 22809);

@@ -150,10 +150,10 @@ TEST(Group, SeveralCommunicatorsOfOneAddressHaveOneOrder) {
 }
 
 // Two threads, each with a communicator of its own, on the same two streams.
-class OnTheSameStreams : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(BothInGroups, OnTheSameStreams, ::testing::Bool());
+class SharedStreams : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(BothInGroups, SharedStreams, ::testing::Bool());
 
-TEST_P(OnTheSameStreams, LaunchesHaveOneOrder) {
+TEST_P(SharedStreams, LaunchesHaveOneOrder) {
   using Clock = std::chrono::steady_clock;
   const Clique cliques[2] = {Clique(1), Clique(1)};
   const Stream streams[2];

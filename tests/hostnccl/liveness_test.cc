@@ -19,9 +19,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTimeout{200};
 
-class Watch : public ::testing::Test {
+class PeerWatch : public ::testing::Test {
  protected:
-  Watch() {
+  PeerWatch() {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     std::vector<Socket> hubs(2), others(1);
@@ -34,7 +34,7 @@ class Watch : public ::testing::Test {
 };
 
 // Nobody has beaten meanwhile, and nobody is gone.
-TEST_F(Watch, AJobMayBeSuspendedForLongerThanTheTimeout) {
+TEST_F(PeerWatch, ToleratesAJobThatIsSuspended) {
   for (int i = 0; i < 2; ++i) {
     hub_->service();
     other_->service();
@@ -48,7 +48,7 @@ TEST_F(Watch, AJobMayBeSuspendedForLongerThanTheTimeout) {
   }
 }
 
-TEST_F(Watch, OneThatIsSilentMeanwhileIsLost) {
+TEST_F(PeerWatch, LosesAPeerThatIsSilentMeanwhile) {
   while (!hub_->failure()) {
     hub_->service();
     std::this_thread::sleep_for(milliseconds(1));
@@ -57,7 +57,7 @@ TEST_F(Watch, OneThatIsSilentMeanwhileIsLost) {
 }
 
 // As a whole it will not come any more.
-TEST_F(Watch, OneThatEndsWithinANoticeIsLost) {
+TEST_F(PeerWatch, LosesAPeerThatEndsWithinANotice) {
   ASSERT_EQ(write(other_->fds()[0], "half", 4), 4);
   other_.reset();
   hub_->service();
@@ -66,7 +66,7 @@ TEST_F(Watch, OneThatEndsWithinANoticeIsLost) {
 }
 
 // A forked child may have a copy of it, and epoll would then report it for good.
-TEST_F(Watch, ALostConnectionCanStillBeTakenFromEpoll) {
+TEST_F(PeerWatch, RemovesALostConnectionFromEpoll) {
   const std::vector<int> watched = hub_->fds();
   std::vector<int> closed;
   hub_->before_close([&](int fd) {

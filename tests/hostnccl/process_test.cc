@@ -97,10 +97,10 @@ TEST(Processes, CallsOfAStaticDestructorEnd) {
 }
 
 // Success is final: what was sent before it arrives, whatever the process does next.
-class LastWords : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Before, LastWords, ::testing::Values("destroy", "finalize"));
+class LastMessages : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Before, LastMessages, ::testing::Values("destroy", "finalize"));
 
-TEST_P(LastWords, ArriveThoughTheProcessGoesAtOnce) {
+TEST_P(LastMessages, ArriveThoughTheProcessGoesAtOnce) {
   for (int round = 0; round < 12; ++round) {
     Workers workers(GetParam(), 4);
     for (int rank = 0; rank < 4; ++rank) {

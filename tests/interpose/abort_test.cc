@@ -90,7 +90,7 @@ TEST(AbortedDestroy, EndsAndLeavesTheHandleAlone) {
 
 // The abort comes while the thread that compares settings makes what terse keeps of the
 // communicator (fake/late_nccl.cc).
-TEST(AbortedAdmission, LeavesNothingOfTheCommunicator) {
+TEST(AbortedInit, LeavesNothingOfTheCommunicator) {
   make_and_abort(true);
   const size_t before = threads_of_this_process();
   void* const nccl = dlopen(std::getenv("TERSE_NCCL"), RTLD_NOW | RTLD_LOCAL);

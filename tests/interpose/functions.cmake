@@ -100,12 +100,12 @@ endif()
 add_library(old_nccl_inside OBJECT fake/old_nccl.c)
 set_target_properties(old_nccl_inside PROPERTIES C_VISIBILITY_PRESET default
   POSITION_INDEPENDENT_CODE ON)
-terse_test(interpose_inside SOURCES inside_test.cc LIBRARIES ${CMAKE_DL_LIBS})
-target_sources(interpose_inside PRIVATE $<TARGET_OBJECTS:old_nccl_inside>)
-set_target_properties(interpose_inside PROPERTIES ENABLE_EXPORTS ON)
-add_dependencies(interpose_inside terse_nccl)
-add_test(NAME interpose.inside COMMAND interpose_inside)
-set_tests_properties(interpose.inside PROPERTIES TIMEOUT 60
+terse_test(interpose_own_nccl SOURCES own_nccl_test.cc LIBRARIES ${CMAKE_DL_LIBS})
+target_sources(interpose_own_nccl PRIVATE $<TARGET_OBJECTS:old_nccl_inside>)
+set_target_properties(interpose_own_nccl PROPERTIES ENABLE_EXPORTS ON)
+add_dependencies(interpose_own_nccl terse_nccl)
+add_test(NAME interpose.own_nccl COMMAND interpose_own_nccl)
+set_tests_properties(interpose.own_nccl PROPERTIES TIMEOUT 60
   ENVIRONMENT "${environment};TERSE_LOG=off;TERSE_NCCL=")
 
 terse_test(interpose_find SOURCES find_test.cc LIBRARIES terse_engine)

@@ -42,7 +42,7 @@ void expect_begun(ncclResult_t result, bool blocking) {
   EXPECT_TRUE(result == ncclSuccess || (!blocking && result == ncclInProgress)) << result;
 }
 
-TEST(Grown, GoByTheirOwnNames) {
+TEST(Grow, GoesByItsOwnName) {
   for (const bool blocking : {true, false})
     for (const std::string name : {"grad-more", "more"})
       on_growing(blocking, [&](int, const auto& grow) {
@@ -54,7 +54,7 @@ TEST(Grown, GoByTheirOwnNames) {
       });
 }
 
-TEST(Grown, AreComparedWhenTheyAreMade) {
+TEST(Grow, ComparesSettingsAtCreation) {
   on_growing(true, [&](int rank, const auto& grow) {
     ncclComm_t grown = nullptr;
     const char* const name = rank < kBefore ? "grad-more" : "grad-other";
@@ -65,7 +65,7 @@ TEST(Grown, AreComparedWhenTheyAreMade) {
   });
 }
 
-TEST(Grown, AreComparedBeforeTheirFirstCallWhereNothingBlocks) {
+TEST(Grow, ComparesSettingsBeforeTheFirstCallWhereNothingBlocks) {
   on_growing(false, [&](int rank, const auto& grow) {
     ncclComm_t grown = nullptr;
     const char* const name = rank < kBefore ? "grad-more" : "grad-other";

@@ -58,13 +58,13 @@ TEST(MixedGroup, MessagesKeepTheirPlaceOnEveryRank) {
 
 // A rank has in a group what the other one calls one by one, a compressed sum and a message: of any
 // length, also that of the packed sum.
-class HalfGrouped {
+class PartlyGrouped {
  public:
-  HalfGrouped(int rank, const ncclUniqueId& id, bool grouped_sends)
+  PartlyGrouped(int rank, const ncclUniqueId& id, bool grouped_sends)
       : comm_(made_with(NCCL_CONFIG_INITIALIZER, rank, 2, id)),
         grouped_(rank == 0),
         sends_(grouped_ == grouped_sends) {}
-  ~HalfGrouped() { EXPECT_EQ(ncclCommDestroy(comm_), ncclSuccess); }
+  ~PartlyGrouped() { EXPECT_EQ(ncclCommDestroy(comm_), ncclSuccess); }
 
   void exchange(size_t floats) {
     constexpr size_t kSummed = 1024;
@@ -90,10 +90,10 @@ class HalfGrouped {
   const bool grouped_, sends_;
 };
 
-TEST(HalfGrouped, MessagesFollowTheSumsOfTheirGroup) {
+TEST(PartlyGrouped, MessagesFollowTheSumsOfTheirGroup) {
   for (const bool grouped_sends : {true, false})
     on_threads(2, [&](int rank, const ncclUniqueId& id) {
-      HalfGrouped each(rank, id, grouped_sends);
+      PartlyGrouped each(rank, id, grouped_sends);
       for (const size_t floats : {1, 100, 264, 1024, 50'000}) each.exchange(floats);
     });
 }
@@ -129,7 +129,7 @@ TEST(MixedGroup, IsAsIfPostedOnEachOfItsStreams) {
 }
 
 // So it is where none of a group's calls is compressed, but others of the program are.
-TEST(HalfGrouped, NativeCallsAndMessagesAreAsIfPostedOnEachOfTheirStreams) {
+TEST(PartlyGrouped, NativeCallsAndMessagesAreAsIfPostedOnEachOfTheirStreams) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     const ncclComm_t comm = made_with(NCCL_CONFIG_INITIALIZER, rank, 2, id);
     {

@@ -36,7 +36,7 @@ TEST(Fault, CarriesTheException) {
   }
 }
 
-TEST(AfterAFault, UnfinishedThreadsAreUnwound) {
+TEST(FaultedLaunch, UnwindsUnfinishedThreads) {
   const auto token = std::make_shared<int>(1);
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     int begun = 0;
@@ -53,7 +53,7 @@ TEST(AfterAFault, UnfinishedThreadsAreUnwound) {
   }
 }
 
-TEST(AfterAFault, NobodyGoesOn) {
+TEST(FaultedLaunch, StopsAllThreads) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     int begun = 0, passed = 0;
     const auto fault = fault_of({.blocks = 2, .threads = 64, .seed = seed}, [&](Nothing&) {
@@ -67,7 +67,7 @@ TEST(AfterAFault, NobodyGoesOn) {
   }
 }
 
-TEST(AfterAFault, TheNextLaunchIsSound) {
+TEST(FaultedLaunch, LeavesTheNextLaunchAlone) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     EXPECT_TRUE(fault_of({.blocks = 2, .threads = 64, .seed = seed}, [](Nothing&) {
                   ballot(true);
@@ -82,7 +82,7 @@ TEST(AfterAFault, TheNextLaunchIsSound) {
   }
 }
 
-TEST(AfterAFault, ABodyThatCatchesEverythingEnds) {
+TEST(FaultedLaunch, EndsABodyThatCatchesEverything) {
   EXPECT_TRUE(fault_of({.threads = 64}, [](Nothing&) {
                 for (int i = 0; i < 10; ++i) {
                   try {

@@ -46,9 +46,9 @@ const Plant kLoad = at_line(Mistake::kLoadsFurther, 0),
             kSharedStoreAgain = at_line(Mistake::kStoresFurther, 7),
             kStore = at_line(Mistake::kStoresFurther, 8);
 
-class Planted : public testing::Test {
+class PlantedFaults : public testing::Test {
  protected:
-  Planted() {
+  PlantedFaults() {
     for (uint32_t i = 0; i < in_.size(); ++i) in_[i] = 100 + i;
   }
 
@@ -71,7 +71,7 @@ class Planted : public testing::Test {
   std::array<uint32_t, kWarp + 1> in_, out_;
 };
 
-TEST_F(Planted, AreFound) {
+TEST_F(PlantedFaults, AreFound) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::set<Plant> found;
     std::set<uint32_t> threads;
@@ -90,14 +90,14 @@ TEST_F(Planted, AreFound) {
   }
 }
 
-TEST_F(Planted, LoadTakesTheElementAfter) {
+TEST_F(PlantedFaults, LoadTakesTheElementAfter) {
   EXPECT_EQ(run_with(kLoad), "");
   for (uint32_t t = 0; t < kWarp; ++t) EXPECT_EQ(out_[t], in_[t] + 1);
   EXPECT_EQ(run_with(kLoad, 7), "");
   for (uint32_t t = 0; t < kWarp; ++t) EXPECT_EQ(out_[t], in_[t] + (t == 7));
 }
 
-TEST_F(Planted, ShufflesReadFromTheNeighbour) {
+TEST_F(PlantedFaults, ShufflesReadFromTheNeighbour) {
   for (const Plant& plant : {kShuffleXor, kShuffle}) {
     EXPECT_EQ(run_with(plant), "");
     for (uint32_t t = 0; t < kWarp; ++t) EXPECT_EQ(out_[t], in_[t ^ 1]);
@@ -106,7 +106,7 @@ TEST_F(Planted, ShufflesReadFromTheNeighbour) {
   for (uint32_t t = 0; t < kWarp; ++t) EXPECT_EQ(out_[t], t == 8 ? in_[9] : in_[t]);
 }
 
-TEST_F(Planted, StoreGoesToTheElementAfter) {
+TEST_F(PlantedFaults, StoreGoesToTheElementAfter) {
   EXPECT_EQ(run_with(kStore, 30), "");
   EXPECT_EQ(out_[31], 0u);
   EXPECT_EQ(out_[32], in_[31]);
@@ -115,14 +115,14 @@ TEST_F(Planted, StoreGoesToTheElementAfter) {
   EXPECT_NE(run_with(kStore).find("out of bounds (plant_test.cc:"), std::string::npos);
 }
 
-TEST_F(Planted, SharedAccessesGoToTheElementAfter) {
+TEST_F(PlantedFaults, SharedAccessesGoToTheElementAfter) {
   EXPECT_NE(run_with(kSharedLoad, 30).find("offset 128, which no thread of the block has written"),
             std::string::npos);
   EXPECT_NE(run_with(kSharedStore).find("offset 0, which no thread of the block has written"),
             std::string::npos);
 }
 
-TEST_F(Planted, BarriersAreLeftOut) {
+TEST_F(PlantedFaults, BarriersAreLeftOut) {
   for (const Plant& plant : {kSyncWarp, kSyncBlock})
     EXPECT_NE(run_with(plant).find("shared memory at offset"), std::string::npos);
   EXPECT_NE(run_with(kSyncBlock, 3), "");  // by one thread

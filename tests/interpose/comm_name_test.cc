@@ -12,7 +12,7 @@
 namespace terse::test {
 namespace {
 
-TEST(Named, OnlyTheNamedCommunicatorIsCompressed) {
+TEST(CommName, ChoosesTheCommunicatorThatIsCompressed) {
   for (const bool blocking : {true, false})
     for (const char* name : {"gradients", "weights", static_cast<const char*>(nullptr)})
       on_threads(2, [&](int rank, const ncclUniqueId& id) {
@@ -33,7 +33,7 @@ Place split(ncclComm_t parent, int rank, int ranks, ncclConfig_t config) {
   return place;
 }
 
-TEST(Named, APartHasItsOwnName) {
+TEST(CommName, OfAChildIsItsOwn) {
   const int ranks = 3;
   for (const bool blocking : {true, false})
     for (const char* of_all : {"gradients", "weights"})
@@ -55,7 +55,7 @@ TEST(Named, APartHasItsOwnName) {
 }
 
 // As in NCCL, it is there when the call returns.
-TEST(Named, APartThatDoesNotBlockOfOneThatDoes) {
+TEST(CommName, OfANonBlockingChildOfABlockingParent) {
   const int ranks = 3;
   for (const char* name : {"grad-part", "part"})
     on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
@@ -73,7 +73,7 @@ TEST(Named, APartThatDoesNotBlockOfOneThatDoes) {
 }
 
 // As PyTorch does, which believes NCCL's ncclSuccess.
-TEST(Named, APartOfWhichTheWholeIsNotAsked) {
+TEST(CommName, OfAChildWhoseParentIsNotPolled) {
   const int ranks = 3;
   for (const std::string name : {"grad-part", "part"})
     on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
@@ -91,7 +91,7 @@ TEST(Named, APartOfWhichTheWholeIsNotAsked) {
     });
 }
 
-TEST(Named, PartsMadeInAGroup) {
+TEST(CommName, OfChildrenMadeInAGroup) {
   const int ranks = 3;
   for (const bool blocking : {true, false})
     on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
@@ -111,7 +111,7 @@ TEST(Named, PartsMadeInAGroup) {
     });
 }
 
-TEST(Named, WhatIsLeftOfOneThatShrinks) {
+TEST(CommName, OfAShrunkChild) {
   const int ranks = 3;
   for (const bool blocking : {true, false})
     on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
@@ -131,7 +131,7 @@ TEST(Named, WhatIsLeftOfOneThatShrinks) {
     });
 }
 
-TEST(Named, APartWithoutAConfigurationHasTheNameOfTheWhole) {
+TEST(CommName, IsInheritedWithoutAConfiguration) {
   const int ranks = 2;
   for (const bool blocking : {true, false})
     for (const char* name : {"gradients", "weights"})
@@ -148,7 +148,7 @@ TEST(Named, APartWithoutAConfigurationHasTheNameOfTheWhole) {
 }
 
 // Without a configuration of its own a part does as the whole, and so do its parts.
-TEST(Named, PartsOfParts) {
+TEST(CommName, OfGrandchildren) {
   const int ranks = 4;
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
     const ncclComm_t all = made_with(named("all", false), rank, ranks, id);
@@ -189,7 +189,7 @@ TEST(GroupedParts, OneThatDoesNotBlockHasPartsThatDoNot) {
 
 // NCCL's default, also where the whole does not block. So the ranks compare its own parts before
 // the program has them.
-TEST(Named, APartWhoseConfigurationLeavesOpenWhetherItBlocksDoes) {
+TEST(CommName, OfAChildThatDoesNotSayWhetherItBlocks) {
   const int ranks = 2;
   on_threads(ranks, [&](int rank, const ncclUniqueId& id) {
     const ncclComm_t all = made_with(named("all", false), rank, ranks, id);
@@ -211,7 +211,7 @@ TEST(Named, APartWhoseConfigurationLeavesOpenWhetherItBlocksDoes) {
 }
 
 // As a watchdog does. Whoever is told first, nobody is told before the name is known.
-TEST(Named, AnotherThreadMayAsk) {
+TEST(CommName, IsKnownWhereAnotherThreadPolls) {
   for (int attempt = 0; attempt < 5; ++attempt)
     on_threads(2, [&](int rank, const ncclUniqueId& id) {
       const ncclComm_t all = made_with(named("all", false), rank, 2, id);

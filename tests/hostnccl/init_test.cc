@@ -44,7 +44,7 @@ void wait_until_gone(const std::weak_ptr<Comm>& comm) {
 }
 
 // Each id has a thread that waits for whoever calls.
-TEST(Making, NobodyWaitsAtTheIdsThatAreNotCalled) {
+TEST(Init, WaitsAtNoIdThatIsNotCalled) {
   std::array<ncclUniqueId, 1> first;
   const auto make = [](std::span<ncclUniqueId> ids) {
     for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -68,7 +68,7 @@ TEST(Making, NobodyWaitsAtTheIdsThatAreNotCalled) {
 }
 
 // The other rank's wish comes when ours is no longer of use.
-TEST(Making, ASplitThatIsGivenUpWritesToNobodysMemory) {
+TEST(Init, ASplitThatIsAbandonedWritesNothing) {
   const std::vector<CommPtr> parents = two_ranks();
   { const Comm::Meet given_up = meet_by_split(parents[0], 0, 0); }
   std::vector<std::vector<char>> memory;
@@ -104,7 +104,7 @@ int make_one_without_shared_memory() {
   return kOther;
 }
 
-TEST(Making, NamesSharedMemoryThatIsFull) {
+TEST(Init, NamesSharedMemoryThatIsFull) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
@@ -176,7 +176,7 @@ std::weak_ptr<Comm> in_background(const CommPtr& parent, ncclComm_t* out, const 
 }
 
 // The other rank does not come.
-TEST(Parts, EndWithAnAbortOfTheirParent) {
+TEST(ChildComms, EndWithAnAbortOfTheirParent) {
   const std::vector<CommPtr> parents = two_ranks({.blocking = false});
   ncclComm_t out = nullptr;
   const std::weak_ptr<Comm> begun = in_background(parents[0], &out, whole_of);
@@ -189,7 +189,7 @@ TEST(Parts, EndWithAnAbortOfTheirParent) {
 }
 
 // Whatever else the call waits for that has asked for them.
-TEST(Parts, EndWithAnAbortOfTheirParentAlone) {
+TEST(ChildComms, EndWithAnAbortOfTheirParentAlone) {
   const std::vector<CommPtr> first = two_ranks(), second = two_ranks();
   ncclComm_t out[2] = {};
   const auto add = [](const CommPtr& parent, ncclComm_t* place) {
@@ -213,7 +213,7 @@ TEST(Parts, EndWithAnAbortOfTheirParentAlone) {
   for (const CommPtr& parent : {first[1], second[1]}) parent->abort();
 }
 
-TEST(Parts, AreMadeBeforeTheirParentIsDestroyed) {
+TEST(ChildComms, AreMadeBeforeTheirParentIsDestroyed) {
   const std::vector<CommPtr> parents = two_ranks({.blocking = false});
   ncclComm_t out = nullptr;
   in_background(parents[0], &out, whole_of);
@@ -234,7 +234,7 @@ TEST(Parts, AreMadeBeforeTheirParentIsDestroyed) {
 }
 
 // A split waits for the other ranks' without end, as every call does.
-TEST(Parts, AreGivenUpInTheEndWhenTheirParentIsDestroyed) {
+TEST(ChildComms, AreAbandonedInTheEndWhenTheirParentIsDestroyed) {
   setenv("HOSTNCCL_TIMEOUT", "1", 1);
   const std::vector<CommPtr> parents = two_ranks({.blocking = false});
   unsetenv("HOSTNCCL_TIMEOUT");
@@ -269,14 +269,14 @@ void expect_told(const std::vector<CommPtr>& callers, const std::string& text,
   }
 }
 
-TEST(Meeting, TellsBothWhoHaveTheSameRank) {
+TEST(Rendezvous, NamesBothProcessesOfOneRank) {
   const ncclUniqueId id = make_unique_id(read_settings());
   const char* text = "initialisation: rank 1 was given to two callers";
   expect_told({Comm::start({}, meet_by_id(id, 1, 3)), Comm::start({}, meet_by_id(id, 1, 3))}, text,
               text);
 }
 
-TEST(Meeting, TellsBothWhoDisagreeOnTheirNumber) {  // in the order in which they come
+TEST(Rendezvous, NamesBothNumbersOfRanks) {  // in the order in which they come
   const ncclUniqueId id = make_unique_id(read_settings());
   expect_told({Comm::start({}, meet_by_id(id, 0, 2)), Comm::start({}, meet_by_id(id, 1, 3))},
               "initialisation: rank 1 says nranks is 3, others say 2",

@@ -20,9 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Waiting : public testing::Test {
+class HostAllGatherTest : public testing::Test {
  protected:
-  ~Waiting() override {
+  ~HostAllGatherTest() override {
     nccl_state = ncclSuccess;
     at_group_end = nullptr;
   }
@@ -52,11 +52,11 @@ void expect_part(const std::string& text, const char* part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST_F(Waiting, WordsThatNobodyHasWrittenAreNone) {
+TEST_F(HostAllGatherTest, ReadsNoWordsThatNobodyHasWritten) {
   expect_part(failure_of(Timeout::kInit, ncclRemoteError), "nothing came from rank 0");
 }
 
-TEST_F(Waiting, EndsWhereNcclHasFailed) {
+TEST_F(HostAllGatherTest, FailsWhereNcclHasFailed) {
   nccl_state = ncclRemoteError;
   for (const bool ends : {true, false}) {
     c.backend.ends = ends;
@@ -65,7 +65,7 @@ TEST_F(Waiting, EndsWhereNcclHasFailed) {
   }
 }
 
-TEST_F(Waiting, EndsAfterTheTimeout) {
+TEST_F(HostAllGatherTest, FailsAfterTheTimeout) {
   Settings short_of_time = settings();
   short_of_time.timeout_seconds = 1;
   IdleCommunicator usual(parse_scheme("int8"), short_of_time);
@@ -86,7 +86,7 @@ TEST_F(Waiting, EndsAfterTheTimeout) {
 }
 
 // NCCL itself waits for the ranks where it connects them.
-TEST_F(Waiting, BeginsWhenNcclHasLaunchedWhatIsWaitedFor) {
+TEST_F(HostAllGatherTest, WaitsForNcclsLaunchFirst) {
   Settings short_of_time = settings();
   short_of_time.timeout_seconds = 2;
   IdleCommunicator slow(parse_scheme("int8"), short_of_time);
@@ -102,7 +102,7 @@ TEST_F(Waiting, BeginsWhenNcclHasLaunchedWhatIsWaitedFor) {
   expect_part(failure_of(slow, Timeout::kInit, ncclRemoteError), "nothing came from rank 0");
 }
 
-TEST_F(Waiting, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
+TEST_F(HostAllGatherTest, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
   Settings short_of_time = settings();
   short_of_time.timeout_seconds = 1;
   const Scheme scheme = parse_scheme("int8:delta=shadow");
@@ -128,7 +128,7 @@ TEST_F(Waiting, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
 }
 
 // What was recorded into a graph, or failed to be, no rank waits for; else nobody knows.
-TEST_F(Waiting, IsForNobodyWhereARankKnowsNothingOfItsStream) {
+TEST_F(HostAllGatherTest, IsForNobodyWhereARankKnowsNothingOfItsStream) {
   const Error cause(ncclInternalError, "a cause");
   c.backend.recording_fails = ncclInvalidUsage;
   c.state.poison(nullptr, cause);
@@ -139,7 +139,7 @@ TEST_F(Waiting, IsForNobodyWhereARankKnowsNothingOfItsStream) {
 }
 
 // Else a rank that has given up would be one call ahead of those that have not.
-TEST_F(Waiting, IsNotDoneAgainAfterItHasFailed) {
+TEST_F(HostAllGatherTest, IsNotDoneAgainAfterItHasFailed) {
   failure_of(Timeout::kInit, ncclRemoteError);
   const size_t groups = groups_started;
   const std::string again = failure_of(Timeout::kInit, ncclRemoteError);
@@ -152,7 +152,7 @@ TEST_F(Waiting, IsNotDoneAgainAfterItHasFailed) {
   expect_part(failure_of(Timeout::kInit, ncclInvalidUsage), "rank 3 of 8: aborted");
 }
 
-TEST_F(Waiting, EndsWithAnAbort) {
+TEST_F(HostAllGatherTest, EndsWithAnAbort) {
   for (const bool ends : {true, false}) {
     IdleCommunicator other{parse_scheme("int8")};
     other.backend.ends = false;
@@ -174,7 +174,7 @@ TEST_F(Waiting, EndsWithAnAbort) {
   }
 }
 
-TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
+TEST_F(HostAllGatherTest, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
   c.state.stream_sets.of(nullptr);
   EXPECT_TRUE(c.state.drains());
   c.backend.ends = false;
@@ -192,7 +192,7 @@ TEST_F(Waiting, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
 }
 
 // Of one whose peer never comes, while it is made.
-TEST(Making, EndsWithAnAbortFromAnotherThread) {
+TEST(CommunicatorInit, EndsWithAnAbortFromAnotherThread) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -210,7 +210,7 @@ TEST(Making, EndsWithAnAbortFromAnotherThread) {
 }
 
 // NCCL may be asked no more once the abort has begun, though it sees nothing wrong.
-TEST(Releasing, EndsWithAnAbortFromAnotherThread) {
+TEST(CommunicatorRelease, EndsWithAnAbortFromAnotherThread) {
   constexpr size_t kCount = 1 << 16;
   std::vector<float> data[2] = {std::vector<float>(kCount), std::vector<float>(kCount)};
   ncclComm_t comms[2];

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TEST(Stuck, AnAbortDoesNotWaitForWhatItAloneCanEnd) {
+TEST(StuckAbort, DoesNotWaitForWhatItAloneCanEnd) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     ncclConfig_t config = non_blocking();
     ncclComm_t comm = nullptr;
@@ -46,7 +46,7 @@ ncclResult_t make_in_group(ncclComm_t* comm, const ncclUniqueId& id, int rank) {
 
 // As by a program's watchdog. What is left is not terse's to abort: another communicator may have
 // the handle.
-TEST(Stuck, WhatIsAbortedWhileItIsMadeIsAbortedOnce) {
+TEST(StuckAbort, OfAnInitIsMadeOnce) {
   const auto wait_until_stuck = of_nccl<void (*)(ncclComm_t)>("wait_until_stuck");
   const auto aborts_of = of_nccl<int (*)(ncclComm_t)>("aborts_of");
   ASSERT_TRUE(wait_until_stuck != nullptr && aborts_of != nullptr);

@@ -1,5 +1,5 @@
 // How far a communicator is NCCL is asked by one thread at a time: also while its ranks compare
-// settings in the background, or call, and the program asks on and on (fake/asked_nccl.cc). Under
+// settings in the background, or call, and the program asks on and on (fake/single_poll_nccl.cc). Under
 // TERSE_SCHEME="name=grad* -> int4".
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace terse::test {
 namespace {
 
-TEST(Asked, ByOneThreadAtATime) {
+TEST(AsyncError, IsReadByOneThreadAtATime) {
   for (int attempt = 0; attempt < 5; ++attempt)
     on_threads(2, [](int rank, const ncclUniqueId& id) {
       const ncclComm_t comm = made_with(named("grad", false), rank, 2, id);
@@ -38,7 +38,7 @@ void watch(const std::stop_token& stop, ncclComm_t comm) {
   }
 }
 
-TEST(Asked, ByOneThreadAtATimeBesideCalls) {
+TEST(AsyncError, IsReadByOneThreadAtATimeBesideCalls) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     const ncclComm_t comm = made_with(named("grad", false), rank, 2, id);
     {
@@ -60,7 +60,7 @@ ncclResult_t sum(std::vector<float>& x, ncclComm_t comm) {
 }
 
 // NCCL ends what is under way before its ncclCommRevoke has come back.
-TEST(Asked, WhatARevocationCausesIsNotHeardOf) {
+TEST(AsyncError, HidesWhatARevocationCauses) {
   void* const nccl = dlopen(std::getenv("TERSE_NCCL"), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(nccl, nullptr) << dlerror();
   const auto function = [&](const char* name) {
@@ -89,7 +89,7 @@ TEST(Asked, WhatARevocationCausesIsNotHeardOf) {
 }
 
 // What NCCL has failed with the program hears all the same, once nothing else asks.
-TEST(Asked, AFailureIsHeardOf) {
+TEST(AsyncError, ReportsAFailure) {
   setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);

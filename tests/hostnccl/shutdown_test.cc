@@ -52,7 +52,7 @@ class ByHand {
   std::optional<Liveness> liveness_;
 };
 
-class Leaving : public Logged {
+class ShutdownHandshakeTest : public Logged {
  protected:
   // Starts the two and has the communicator's rank send something, so that they are connected.
   CommPtr connect(ByHand& other, int rank, const char* timeout) {
@@ -81,7 +81,7 @@ class Leaving : public Logged {
 };
 
 // It beats, and so is not given up; but what was sent to it may never arrive.
-TEST_F(Leaving, APeerThatConfirmsNothingIsAnErrorInTheEnd) {
+TEST_F(ShutdownHandshakeTest, FailsWhereAPeerNeverConfirms) {
   ByHand other(1);
   const CommPtr comm = connect(other, 0, "2");
   std::atomic<bool> left{false};
@@ -104,7 +104,7 @@ TEST_F(Leaving, APeerThatConfirmsNothingIsAnErrorInTheEnd) {
 }
 
 // The connection for data ends before the goodbye comes, which takes another way.
-TEST_F(Leaving, AConnectionMayEndBeforeTheGoodbyeComes) {
+TEST_F(ShutdownHandshakeTest, AcceptsAConnectionThatEndsBeforeTheGoodbye) {
   for (const int rank : {0, 1}) {
     ByHand other(1 - rank);
     const CommPtr comm = connect(other, rank, "30");
@@ -119,7 +119,7 @@ TEST_F(Leaving, AConnectionMayEndBeforeTheGoodbyeComes) {
 }
 
 // ... or the goodbye does not come.
-TEST_F(Leaving, AConnectionThatEndsWithoutAGoodbyeIsAnError) {
+TEST_F(ShutdownHandshakeTest, FailsWhereAConnectionEndsWithoutAGoodbye) {
   ByHand other(1);
   const CommPtr comm = connect(other, 0, "30");
   other.transport().close();

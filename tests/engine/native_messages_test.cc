@@ -9,7 +9,7 @@ namespace {
 
 using plan::Collective;
 
-class HandOver : public testing::Test, protected IdleCaller {
+class NativeMessages : public testing::Test, protected IdleCaller {
  protected:
   void send_natively() {
     const Route way{.scheme = {}, .reduction = {}, .bypass = TERSE_BYPASS_OFF};
@@ -27,7 +27,7 @@ class HandOver : public testing::Test, protected IdleCaller {
   }
 };
 
-TEST_F(HandOver, MessagesAloneAreNcclsOwnGroup) {
+TEST_F(NativeMessages, AloneAreNcclsOwnGroup) {
   group_start();
   send_natively();
   send_natively();
@@ -36,7 +36,7 @@ TEST_F(HandOver, MessagesAloneAreNcclsOwnGroup) {
   EXPECT_EQ(groups_started, before);
 }
 
-TEST_F(HandOver, BesideWhatIsCompressedTheyComeAfterIt) {
+TEST_F(NativeMessages, FollowTheCompressedCallsOfTheirGroup) {
   for (const bool first : {true, false}) {
     group_start();
     if (first) send_natively();
@@ -47,7 +47,7 @@ TEST_F(HandOver, BesideWhatIsCompressedTheyComeAfterIt) {
 }
 
 // A peer may have these two, and something compressed, in its group.
-TEST_F(HandOver, BesideANativeCollectiveTheyComeAfterIt) {
+TEST_F(NativeMessages, FollowTheNativeCollectivesOfTheirGroup) {
   group_start();
   terse::group_has(nullptr, request(Collective::kAllGather, 10).stream);
   send_natively();

@@ -136,10 +136,10 @@ struct Two {
   std::vector<std::string> connections;
 };
 
-class Strangers : public ::testing::TestWithParam<size_t> {};
-INSTANTIATE_TEST_SUITE_P(Openings, Strangers, ::testing::Range<size_t>(0, kOpenings.size()));
+class ForeignPeers : public ::testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Openings, ForeignPeers, ::testing::Range<size_t>(0, kOpenings.size()));
 
-TEST_P(Strangers, AreNotReadFromAndLoseTheirConnection) {
+TEST_P(ForeignPeers, AreNotReadFromAndLoseTheirConnection) {
   Two ranks;
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);

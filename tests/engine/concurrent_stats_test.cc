@@ -38,7 +38,7 @@ void ask(ncclComm_t comm, const std::atomic<bool>& over) {
   }
 }
 
-TEST(AskedMeanwhile, TellsWhatIsSoFar) {
+TEST(ConcurrentStats, GrowWhileCallsGoOn) {
   run_ranks(kRanks, [&](int, ncclComm_t comm) {
     const SchemeHandle scheme(parse_scheme("learned3"));
     const HostStream stream(false);

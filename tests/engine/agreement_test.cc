@@ -16,7 +16,7 @@ namespace {
 
 using plan::Collective;
 
-TEST(Agreed, IsOnASchemeWithAllRanksOrWithOnePeer) {
+TEST(Agreements, IsOnASchemeWithAllRanksOrWithOnePeer) {
   Agreed agreed;
   const Scheme a = parse_scheme("int8"), b = parse_scheme("int4");
   agreed.add(a, {});
@@ -28,7 +28,7 @@ TEST(Agreed, IsOnASchemeWithAllRanksOrWithOnePeer) {
   EXPECT_FALSE(agreed.has(b, {}));
 }
 
-TEST(Agreed, IsOnSchemesWhateverTheirSeeds) {
+TEST(Agreements, IsOnSchemesWhateverTheirSeeds) {
   Agreed agreed;
   agreed.add(parse_scheme("int8:round=stochastic,seed=1"), {});
   agreed.add(parse_scheme("int4:round=stochastic"), 3);
@@ -40,7 +40,7 @@ TEST(Agreed, IsOnSchemesWhateverTheirSeeds) {
   EXPECT_FALSE(agreed.has(parse_scheme("int8:seed=1"), {}));
 }
 
-TEST(Agreed, HasANumberOnceAllHaveAgreed) {
+TEST(Agreements, HasANumberOnceAllHaveAgreed) {
   Agreed agreed;
   agreed.begin();
   EXPECT_TRUE(agreed.introduced());
@@ -55,7 +55,7 @@ TEST(Agreed, HasANumberOnceAllHaveAgreed) {
 }
 
 // Communicators that different processes lead have the same numbers, and differ in what is drawn.
-TEST(Agreed, DrawsByWhoLeads) {
+TEST(Agreements, DrawsByWhoLeads) {
   const auto drawn = [](uint64_t ordinal, uint64_t leader) {
     Agreed agreed;
     agreed.conclude(ordinal, leader, 77);
@@ -68,7 +68,7 @@ TEST(Agreed, DrawsByWhoLeads) {
 }
 
 // So that a meeting that fails takes no number away from those that follow.
-TEST(Agreed, ProposesTheSameNumberAgain) {
+TEST(Agreements, ProposesTheSameNumberAgain) {
   Agreed agreed;
   uint64_t next = 4;
   const auto count = [&] { return next++; };

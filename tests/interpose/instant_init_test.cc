@@ -1,5 +1,5 @@
 // Communicators that do not block, of which NCCL has made one on one rank before it says so
-// (fake/hasty_nccl.cc), under TERSE_SCHEME="name=grad* -> int4".
+// (fake/instant_init_nccl.cc), under TERSE_SCHEME="name=grad* -> int4".
 #include <gtest/gtest.h>
 #include <nccl.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 // Its ranks go on to whatever comes first, and none waits for the others where it is made. None is
 // told that it is ready before all have met.
-TEST(Hasty, IsComparedBeforeItsFirstCall) {
+TEST(InstantInit, ComparesSettingsBeforeTheFirstCall) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     ncclConfig_t config = named("grad", false);
     ncclComm_t comm = nullptr;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kCount = 1 << 14;
 
-TEST(Beside, BothLibrariesDrawNumbersOfTheirOwn) {
+TEST(TwoLibraries, DrawDifferentNumbers) {
   terseScheme_t* scheme = nullptr;
   ASSERT_EQ(terseSchemeParse("int4:round=stochastic", &scheme), ncclSuccess);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {

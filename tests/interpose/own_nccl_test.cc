@@ -15,7 +15,7 @@ Function preloaded(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-TEST(Inside, AFunctionThatItLacksIsInvalidUsageAndSaysSo) {
+TEST(OwnNccl, RefusesAFunctionThatItLacks) {
   const auto last_error = preloaded<const char* (*)(void*)>("ncclGetLastError");
   ASSERT_NE(last_error, nullptr) << "run this by ctest";
   for (const char* name : {"ncclCommShrink", "ncclCommRegister", "pncclCommGrow", "ncclAlltoAll",
@@ -28,7 +28,7 @@ TEST(Inside, AFunctionThatItLacksIsInvalidUsageAndSaysSo) {
   }
 }
 
-TEST(Inside, WhatItHasIsCalled) {
+TEST(OwnNccl, CallsWhatItHas) {
   int version = 0;
   EXPECT_EQ(preloaded<int (*)(int*)>("ncclGetVersion")(&version), 0);
   EXPECT_EQ(version, 21005);

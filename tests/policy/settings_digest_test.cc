@@ -23,7 +23,7 @@ std::string difference(const std::map<std::string, std::string>& theirs,
   return differences(told(theirs), told(mine), 3);
 }
 
-TEST(Told, ADifferenceNamesTheSettingAndBothValues) {
+TEST(SettingsDigest, NamesTheSettingAndBothValues) {
   const std::string policy = "the policy of TERSE_SCHEME or TERSE_POLICY is ";
   const struct {
     const char *name, *theirs, *mine;
@@ -41,14 +41,14 @@ TEST(Told, ADifferenceNamesTheSettingAndBothValues) {
     EXPECT_EQ(difference({{c.name, c.theirs}}, {{c.name, c.mine}}), c.text) << c.name;
 }
 
-TEST(Told, AllThatDiffersIsNamed) {
+TEST(SettingsDigest, NamesEachDifference) {
   EXPECT_EQ(
       difference({{"TERSE_SEED", "1"}, {"TERSE_VERIFY", "2"}}, {}),
       "TERSE_SEED is 1 on rank 3 but 0 on this rank; TERSE_VERIFY is 2 on rank 3 but 0 on this "
       "rank");
 }
 
-TEST(Told, WhatNeedNotBeAlikeIsNoDifference) {
+TEST(SettingsDigest, IgnoresWhatMayDiffer) {
   EXPECT_EQ(difference({}, {{"TERSE_SCHEME", "off"}}), "");
   EXPECT_EQ(difference({}, {{"TERSE_METER", "2"}, {"TERSE_NCCL", "/elsewhere"}, {"TERSE_LOG", ""}}),
             "");
@@ -58,7 +58,7 @@ TEST(Told, WhatNeedNotBeAlikeIsNoDifference) {
       << "only what it says must be alike";
 }
 
-TEST(Told, LongTextsThatBeginAlikeAreToldApart) {
+TEST(SettingsDigest, SeparatesLongTextsOfOneBeginning) {
   std::string rules;
   for (int ranks = 2; ranks < 12; ++ranks) rules += fmt::format("ranks={} -> off; ", ranks);
   const std::string text =
@@ -67,7 +67,7 @@ TEST(Told, LongTextsThatBeginAlikeAreToldApart) {
   EXPECT_TRUE(text.ends_with("...\" on this rank (what differs comes later)")) << text;
 }
 
-TEST(Told, ProfilesThatDifferAreNamed) {
+TEST(SettingsDigest, NamesProfilesThatDiffer) {
   const char* const name = "TERSE_PROFILE";
   EXPECT_EQ(difference({{name, "a100-8x-nvlink"}}, {{name, "a100-8x-nvlink"}}), "");
   const std::string begin = "the profile of TERSE_PROFILE is \"";
@@ -81,7 +81,7 @@ TEST(Told, ProfilesThatDifferAreNamed) {
 }
 
 // Both are of one name, and say the same of all but a last digit.
-TEST(Told, ProfilesThatDifferAtTheEndAreToldApart) {
+TEST(SettingsDigest, SeparatesProfilesThatDifferAtTheEnd) {
   const auto settings = [](const char* seconds) {
     Settings s;
     s.profile =
@@ -98,7 +98,7 @@ TEST(Told, ProfilesThatDifferAtTheEndAreToldApart) {
   EXPECT_TRUE(text.ends_with("...\" on this rank (what differs comes later)")) << text;
 }
 
-TEST(Told, LevelsThatDifferAreNamed) {
+TEST(SettingsDigest, NamesLevelsThatDiffer) {
   const auto settings = [](const char* numbers) {
     Settings s;
     if (*numbers != 0)
@@ -115,7 +115,7 @@ TEST(Told, LevelsThatDifferAreNamed) {
   EXPECT_EQ(differences(settings(""), mine, 3).find(begin + "\" on rank 3 but \"[[levels]] "), 0u);
 }
 
-TEST(Told, WhatCannotBeReadIsTold) {
+TEST(SettingsDigest, NamesWhatCannotBeRead) {
   EXPECT_TRUE(told({{"TERSE_SCHEME", "int8"}}).error.empty());
   EXPECT_EQ(told({{"TERSE_TIMEOUT", "x"}}).error.beginning(),
             "TERSE_TIMEOUT=\"x\": it must be a whole number");

@@ -53,7 +53,7 @@ void expect_sum_of_ones(int ranks, ncclComm_t comm) {
   EXPECT_EQ(x, std::vector<float>(x.size(), static_cast<float>(ranks)));
 }
 
-TEST(Invalid, CallsAreRefusedCompressedOrNot) {
+TEST(Poisoned, RefusesCallsCompressedOrNot) {
   std::latch failed_on_both(2), seen(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
     ncclComm_t comm;
@@ -90,7 +90,7 @@ TEST(Invalid, CallsAreRefusedCompressedOrNot) {
 
 // A program that goes on without the rank that is lost hears of what is left of it, though the
 // whole is refused as before.
-TEST(Invalid, WhatIsLeftOfOneThatDoesNotBlockIsMade) {
+TEST(Poisoned, NonBlockingCanBeShrunk) {
   constexpr int kRanks = 3;
   int lost = 1;
   std::latch failed(kRanks), over(kRanks);
@@ -126,7 +126,7 @@ TEST(Invalid, WhatIsLeftOfOneThatDoesNotBlockIsMade) {
 
 // Of which nccl.h says that it is quiescent then, that calls are refused, and that it may be split.
 // What NCCL does not accept changes nothing.
-TEST(Invalid, ARevokedOneIsNot) {
+TEST(Poisoned, IsNotOnceRevoked) {
   std::latch failed(2), over(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
     ncclComm_t comm;

@@ -45,8 +45,8 @@ const OneWay kOneWay[] = {
      }},
 };
 
-class Ahead : public ::testing::TestWithParam<std::tuple<OneWay, size_t>> {};
-INSTANTIATE_TEST_SUITE_P(Of, Ahead,
+class RunAhead : public ::testing::TestWithParam<std::tuple<OneWay, size_t>> {};
+INSTANTIATE_TEST_SUITE_P(Of, RunAhead,
                          ::testing::Combine(::testing::ValuesIn(kOneWay),
                                             ::testing::Values(2, 200'000, 1'500'000)),
                          [](const auto& info) {
@@ -66,7 +66,7 @@ int settled(const std::atomic<int>& counter, int end) {
   return counter;
 }
 
-TEST_P(Ahead, IsBounded) {
+TEST_P(RunAhead, IsBounded) {
   const auto [way, bytes] = GetParam();
   // Some calls send half of it; and a message takes memory beside its bytes.
   const int limit = static_cast<int>((size_t{5} << 20) / (bytes / 2 + 1024)) + 1;
@@ -92,13 +92,13 @@ TEST_P(Ahead, IsBounded) {
 
 // Both send before they receive. As long as each takes what was sent to it before it sends more,
 // nobody waits for the other, however much it is in all.
-class Turns : public ::testing::TestWithParam<std::pair<size_t, int>> {};
-INSTANTIATE_TEST_SUITE_P(Of, Turns,
+class MessageOrder : public ::testing::TestWithParam<std::pair<size_t, int>> {};
+INSTANTIATE_TEST_SUITE_P(Of, MessageOrder,
                          ::testing::Values(std::pair<size_t, int>(1, 20'000),
                                            std::pair<size_t, int>(1u << 20, 64),
                                            std::pair<size_t, int>(3u << 19, 64)));
 
-TEST_P(Turns, NeverWait) {
+TEST_P(MessageOrder, NeverWait) {
   const auto [bytes, turns] = GetParam();
   const Clique clique(2);
   on_threads(2, [&, bytes = bytes, turns = turns](int r) {
@@ -114,7 +114,7 @@ TEST_P(Turns, NeverWait) {
 
 // All of a group is under way at once, however many messages it has; here they wait for each other
 // in a circle.
-TEST(Ahead, AGroupOfManyMessagesGoesRound) {
+TEST(RunAhead, AGroupOfManyMessagesGoesRound) {
   constexpr int kRanks = 3, kMessages = 10'000;
   const Clique clique(kRanks);
   on_threads(kRanks, [&](int r) {

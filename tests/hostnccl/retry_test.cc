@@ -26,7 +26,7 @@ void expect_to_be_shrunk(ncclComm_t comm, int rank, const std::vector<int>& excl
 }
 
 // Rank 2, too, is no more, which the others do not know at first. They do not begin together.
-TEST(Again, AShrinkForWhichARankDidNotCome) {
+TEST(Retry, OfAShrinkForWhichARankDidNotCome) {
   const Clique clique(4);
   setenv("HOSTNCCL_TIMEOUT", "2", 1);
   on_threads(2, [&](int rank) {
@@ -40,7 +40,7 @@ TEST(Again, AShrinkForWhichARankDidNotCome) {
 }
 
 // Rank 1 cannot begin the first one, for which rank 0 waits.
-TEST(Again, ARankMayComeForTheNextShrinkWhileOthersWaitForTheLast) {
+TEST(Retry, ARankMayComeForTheNextShrinkWhileOthersWaitForTheLast) {
   const Clique clique(3);
   setenv("HOSTNCCL_TIMEOUT", "2", 1);
   on_threads(2, [&](int rank) {
@@ -56,7 +56,7 @@ TEST(Again, ARankMayComeForTheNextShrinkWhileOthersWaitForTheLast) {
 
 // Rank 1 comes for one that rank 0 has given up: it is told at once, or rank 0 would give up the
 // next one, too.
-TEST(Again, ARankMayComeForAShrinkThatIsOver) {
+TEST(Retry, ARankMayComeForAShrinkThatIsOver) {
   const Clique clique(3);
   ncclComm_t part;
   setenv("HOSTNCCL_TIMEOUT", "0.2", 1);
@@ -73,7 +73,7 @@ TEST(Again, ARankMayComeForAShrinkThatIsOver) {
 }
 
 // Its meeting ends with it: another may be held at the same address.
-TEST(Again, AnInitialisationThatWasAborted) {
+TEST(Retry, OfAnInitialisationThatWasAborted) {
   const std::string address = "127.0.0.1:" + std::to_string(terse::test::free_port());
   setenv("NCCL_COMM_ID", address.c_str(), 1);
   ncclUniqueId id;

@@ -28,7 +28,7 @@ void attach(Stream& stream, Outcome outcome) {
 
 const Failure kLost(ncclRemoteError, "a peer was lost");
 
-TEST(Passing, AFailureFollowsTheEvent) {
+TEST(StreamFailure, FollowsTheEvent) {
   Stream first, second, third;
   Event early, late;
   early.record(&first);
@@ -46,7 +46,7 @@ TEST(Passing, AFailureFollowsTheEvent) {
   EXPECT_EQ(text_of(second), "");
 }
 
-TEST(Passing, AFailureThatIsStillToComeFollowsToo) {
+TEST(StreamFailure, FollowsTheEventThoughItComesLater) {
   Stream first, second, third;
   Event event, onward;
   auto done = std::make_shared<Completion>();
@@ -60,7 +60,7 @@ TEST(Passing, AFailureThatIsStillToComeFollowsToo) {
 }
 
 // Whoever has seen the one must not find the other undone.
-TEST(Passing, TheStreamAndItsLastEventAreDoneAtOnce) {
+TEST(StreamFailure, TheStreamAndItsLastEventAreDoneAtOnce) {
   for (int i = 0; i < 5000; ++i) {
     Stream* const stream = new Stream;
     Event event;

@@ -14,7 +14,7 @@ namespace {
 // With a TERSE_TIMEOUT far above.
 constexpr std::chrono::seconds kSoon{20};
 
-TEST(Refused, RanksOfOneThreadDoNotWaitForEachOther) {
+TEST(SettingsThatDiffer, DoNotBlockRanksOfOneThread) {
   constexpr int kRanks = 3;
   ncclComm_t comms[kRanks] = {};
   const auto start = std::chrono::steady_clock::now();
@@ -36,7 +36,7 @@ void expect_refused(ncclComm_t comm, ncclResult_t wanted, const char* cause) {
 
 // By which a program means to go on: then it hears what has become of the part, which is refused in
 // its turn, and the whole as before.
-TEST(Refused, AreNoReasonNotToShrink) {
+TEST(SettingsThatDiffer, AllowAShrink) {
   std::latch over(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
     ncclConfig_t config = non_blocking();
@@ -65,7 +65,7 @@ TEST(Refused, AreNoReasonNotToShrink) {
 }
 
 // What NCCL does not accept changes nothing.
-TEST(Refused, AreSoAfterAShrinkThatFails) {
+TEST(SettingsThatDiffer, AreRefusedAfterAShrinkThatFails) {
   on_threads(2, [](int rank, const ncclUniqueId& id) {
     ncclConfig_t config = non_blocking();
     ncclComm_t comm = nullptr, part = nullptr;
@@ -80,7 +80,7 @@ TEST(Refused, AreSoAfterAShrinkThatFails) {
 }
 
 // One that is revoked is NCCL's to refuse, and to make parts of.
-TEST(Refused, MayBeRevokedAndSplit) {
+TEST(SettingsThatDiffer, AllowARevokeAndASplit) {
   std::latch revoked(2), told(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
     ncclConfig_t config = non_blocking();

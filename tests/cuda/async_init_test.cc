@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRanks = 2, kFirst = 3;
 
-TEST(Admission, UsesNoDeviceButTheCommunicators) {
+TEST(AsyncInit, UsesNoDeviceButTheCommunicators) {
   fake::forget_contexts();
   on_threads(kRanks, [](int rank, const ncclUniqueId& id) {
     must(cudaSetDevice(kFirst + rank));
@@ -25,7 +25,7 @@ TEST(Admission, UsesNoDeviceButTheCommunicators) {
 
 // That of the runtime's strictest mode, which calls of any thread that allocate or wait would
 // break.
-TEST(Admission, BreaksNoCaptureOfAnotherThread) {
+TEST(AsyncInit, BreaksNoCaptureOfAnotherThread) {
   must(cudaSetDevice(kFirst));
   const DeviceStream stream;
   must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));

@@ -26,7 +26,7 @@ Bytes gather(const SchemeHandle& scheme, const Bytes& shard, int ranks, ncclData
 }
 
 // As FSDP does it: layers forward and backward, with other calls between.
-TEST(Unchanged, ShardsAreTheSameInBothPasses) {
+TEST(RepeatedGathers, OfUnchangedShardsGiveTheSameBytes) {
   constexpr int kRanks = 3, kLayers = 3;
   for (const char* text : kSchemes)
     for (const ncclDataType_t type : {ncclFloat32, ncclBfloat16})
@@ -51,7 +51,7 @@ TEST(Unchanged, ShardsAreTheSameInBothPasses) {
 }
 
 // One element is enough; and what is drawn for the others has nothing to do with what was.
-TEST(Unchanged, AnyChangeDrawsAnew) {
+TEST(RepeatedGathers, OfAChangedShardDrawAnew) {
   for (const char* text : kSchemes)
     run_ranks(2, [&](int rank, ncclComm_t comm) {
       const SchemeHandle scheme(text);
@@ -79,7 +79,7 @@ TEST(Unchanged, AnyChangeDrawsAnew) {
 }
 
 // The same elements on two ranks are rounded independently.
-TEST(Unchanged, RanksDrawApart) {
+TEST(RepeatedGathers, RanksDrawApart) {
   run_ranks(2, [&](int, ncclComm_t comm) {
     const SchemeHandle scheme("int4:round=stochastic");
     const Bytes all = gather(scheme, gaussian(2048, ncclFloat32, 1), 2, ncclFloat32, comm);
@@ -114,7 +114,7 @@ double descend(const char* text) {
   return norms[0] + norms[1];
 }
 
-TEST(Unchanged, DescentSticksToNearestOnlyOnATernaryGrid) {
+TEST(RepeatedGathers, DescentSticksToNearestOnlyOnATernaryGrid) {
   EXPECT_GT(descend("int2:block=32,round=nearest"), 5);       // 124 elements of 0.1 to 0.4
   EXPECT_LT(descend("int2:block=32,round=stochastic"), 1.5);  // where it wanders: 0.1 of a step
   EXPECT_LT(descend("minmax2:block=32,round=shift"), 1.5);
@@ -123,7 +123,7 @@ TEST(Unchanged, DescentSticksToNearestOnlyOnATernaryGrid) {
 // The theorem behind it (section 3): of x <- Q_d(x - eta/beta grad f(x)), d = eta d* / ceil(16
 // (beta/alpha)^2), the mean of f comes within what the best point of a random grid of step d* has.
 // Here alpha = beta = 2, and the best point of such a grid has d*^2 / 12 in each coordinate.
-TEST(Unchanged, DescentOnTheGridItselfStaysWithinTheTheoremsBound) {
+TEST(RepeatedGathers, DescentOnTheGridItselfStaysWithinTheTheoremsBound) {
   constexpr int kRanks = 2;
   constexpr float kEta = 0.5f;
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {

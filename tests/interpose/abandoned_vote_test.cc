@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kCount = 1 << 20;
 
-TEST(GivenUp, CommunicatorsCanBeDestroyed) {
+TEST(AbandonedVote, LeavesCommunicatorsThatCanBeDestroyed) {
   std::latch seen(2);
   on_threads(2, [&](int rank, const ncclUniqueId& id) {
     ncclComm_t comms[2];

@@ -16,7 +16,7 @@
 namespace terse::test {
 namespace {
 
-class Jobs : public testing::Test {
+class NcclJobs : public testing::Test {
  protected:
   // Of none a thread has ended before.
   static void expect_none_left(size_t threads) {
@@ -48,7 +48,7 @@ class Jobs : public testing::Test {
   ncclResult_t state_ = ncclSuccess;
 };
 
-TEST_F(Jobs, OfTheThreadsOfAnAdmissionAreOverBeforeThem) {
+TEST_F(NcclJobs, EndBeforeTheThreadOfAnAsyncInit) {
   const size_t threads = threads_of_this_process();
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -62,7 +62,7 @@ TEST_F(Jobs, OfTheThreadsOfAnAdmissionAreOverBeforeThem) {
   expect_none_left(threads);
 }
 
-TEST_F(Jobs, OfAnAdmissionThatIsGivenUpAreOverBeforeItsThread) {
+TEST_F(NcclJobs, EndBeforeTheThreadOfAnAbandonedInit) {
   const size_t threads = threads_of_this_process();
   begin();
   EXPECT_EQ(ncclCommAbort(comm_), ncclSuccess);
@@ -70,7 +70,7 @@ TEST_F(Jobs, OfAnAdmissionThatIsGivenUpAreOverBeforeItsThread) {
   expect_none_left(threads);
 }
 
-TEST_F(Jobs, OfAnAdmissionThatFailsAreOverBeforeItsThread) {
+TEST_F(NcclJobs, EndBeforeTheThreadOfAFailedInit) {
   const size_t threads = threads_of_this_process();
   begin();
   EXPECT_EQ(pncclCommAbort(peer_), ncclSuccess);
