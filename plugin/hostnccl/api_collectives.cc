@@ -1,4 +1,6 @@
 // The C interface: collectives, point-to-point, operators.
+#include <nccl_signatures.h>
+
 #include <cstring>
 #include <limits>
 
@@ -6,25 +8,12 @@
 #include "check_call_config.h"
 #include "op.h"
 
-HOSTNCCL_EXPORT(AllReduce);
-HOSTNCCL_EXPORT(Reduce);
-HOSTNCCL_EXPORT(Broadcast);
+#define NCCL_COLLECTIVE(suffix, ...) \
+  HOSTNCCL_EXPORT(suffix);           \
+  HOSTNCCL_EXPORT(suffix##Config);
+#define NCCL_MESSAGE(suffix, ...) HOSTNCCL_EXPORT(suffix);
+#include <nccl_collectives.inc>
 HOSTNCCL_EXPORT(Bcast);
-HOSTNCCL_EXPORT(ReduceScatter);
-HOSTNCCL_EXPORT(AllGather);
-HOSTNCCL_EXPORT(AlltoAll);
-HOSTNCCL_EXPORT(Gather);
-HOSTNCCL_EXPORT(Scatter);
-HOSTNCCL_EXPORT(Send);
-HOSTNCCL_EXPORT(Recv);
-HOSTNCCL_EXPORT(AllReduceConfig);
-HOSTNCCL_EXPORT(ReduceConfig);
-HOSTNCCL_EXPORT(BroadcastConfig);
-HOSTNCCL_EXPORT(ReduceScatterConfig);
-HOSTNCCL_EXPORT(AllGatherConfig);
-HOSTNCCL_EXPORT(AlltoAllConfig);
-HOSTNCCL_EXPORT(GatherConfig);
-HOSTNCCL_EXPORT(ScatterConfig);
 HOSTNCCL_EXPORT(RedOpCreatePreMulSum);
 HOSTNCCL_EXPORT(RedOpDestroy);
 
@@ -32,32 +21,30 @@ using namespace hostnccl;
 
 namespace {
 
-// Which ranks must bring a buffer.
-enum class Needs { kNobody, kAll, kRoot };
+// Buffer of the caller's: the ranks that bring it, and whether it has a shard for every rank.
+enum class Who { kNobody, kRoot, kAll };
+struct Side {
+  Who who;
+  bool per_rank;
+};
+constexpr Side kNobody{Who::kNobody, false};
+constexpr Side kAll{Who::kAll, false}, kAllShards{Who::kAll, true};
+constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
+// By Kind.
 struct Rules {
-  Needs send;
-  Needs recv;
+  Side send, recv;
   bool reduces;
-  bool per_rank;  // a buffer holds count elements for every rank
 };
-
+constexpr bool kPlainReduces = false, kRootReduces = false, kSendReduces = false,
+               kRecvReduces = false, kOpReduces = true, kOpRootReduces = true;
 constexpr Rules kRules[] = {
-    {Needs::kAll, Needs::kAll, true, false},      // AllReduce
-    {Needs::kAll, Needs::kRoot, true, false},     // Reduce
-    {Needs::kRoot, Needs::kAll, false, false},    // Broadcast
-    {Needs::kAll, Needs::kAll, true, true},       // ReduceScatter
-    {Needs::kAll, Needs::kAll, false, true},      // AllGather
-    {Needs::kAll, Needs::kAll, false, true},      // AlltoAll
-    {Needs::kAll, Needs::kRoot, false, true},     // Gather
-    {Needs::kRoot, Needs::kAll, false, true},     // Scatter
-    {Needs::kAll, Needs::kNobody, false, false},  // Send
-    {Needs::kNobody, Needs::kAll, false, false},  // Recv
+#define NCCL_COLLECTIVE(suffix, form, send, recv, ...) {k##send, k##recv, k##form##Reduces},
+#include <nccl_collectives.inc>
 };
-static_assert(std::size(kRules) == kKinds);
 
-void check_buffer(Needs needs, const void* buffer, const char* name, const Op& op, int rank) {
-  const bool needed = needs == Needs::kAll || (needs == Needs::kRoot && rank == op.peer);
+void check_buffer(const Side& side, const void* buffer, const char* name, const Op& op, int rank) {
+  const bool needed = side.who == Who::kAll || (side.who == Who::kRoot && rank == op.peer);
   if (needed && op.count > 0) require_pointer(buffer, name);
 }
 
@@ -70,7 +57,8 @@ void check(const Op& op, const Comm& comm) {
     fail(ncclInvalidArgument, "{} {} is not a rank of {}", op.is_point_to_point() ? "peer" : "root",
          op.peer, comm.size());
   }
-  const size_t share = op.element() * (rules.per_rank ? static_cast<size_t>(comm.size()) : 1);
+  const bool per_rank = rules.send.per_rank || rules.recv.per_rank;
+  const size_t share = op.element() * (per_rank ? static_cast<size_t>(comm.size()) : 1);
   if (op.count > std::numeric_limits<std::ptrdiff_t>::max() / share) {
     fail(ncclInvalidArgument, "count {} is beyond any memory", op.count);
   }
@@ -107,117 +95,24 @@ ncclResult_t submit(const ncclCollConfig_t* config, Kind kind, Args... args) {
 
 }  // namespace
 
-ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
-                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return submit(Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
-}
-
-ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
-}
-
-ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
-                           ncclDataType_t datatype, int root, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return submit(Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
-}
+// ncclAllReduce and its like, and those with a configuration.
+#define NCCL_MESSAGE(suffix, form, from, to, name, ...)                                     \
+  ncclResult_t nccl##suffix(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream) { \
+    return submit(Kind::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream);                  \
+  }
+#define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                        \
+  ncclResult_t nccl##suffix(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream) {       \
+    return submit(Kind::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream);                        \
+  }                                                                                               \
+  ncclResult_t nccl##suffix##Config(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream, \
+                                    const ncclCollConfig_t* config) {                             \
+    return submit(config, Kind::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream);                \
+  }
+#include <nccl_collectives.inc>
 
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream) {
   return submit(Kind::kBroadcast, buff, buff, count, datatype, ncclSum, root, comm, stream);
-}
-
-ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
-                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                               cudaStream_t stream) {
-  return submit(Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream);
-}
-
-ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
-                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
-                stream);
-}
-
-ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
-                          ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm, stream);
-}
-
-ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
-}
-
-ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
-                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
-}
-
-ncclResult_t ncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
-                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                 cudaStream_t stream, const ncclCollConfig_t* config) {
-  return submit(config, Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
-}
-
-ncclResult_t ncclReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
-                              ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                              cudaStream_t stream, const ncclCollConfig_t* config) {
-  return submit(config, Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
-}
-
-ncclResult_t ncclBroadcastConfig(const void* sendbuff, void* recvbuff, size_t count,
-                                 ncclDataType_t datatype, int root, ncclComm_t comm,
-                                 cudaStream_t stream, const ncclCollConfig_t* config) {
-  return submit(config, Kind::kBroadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
-                stream);
-}
-
-ncclResult_t ncclReduceScatterConfig(const void* sendbuff, void* recvbuff, size_t recvcount,
-                                     ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                     cudaStream_t stream, const ncclCollConfig_t* config) {
-  return submit(config, Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm,
-                stream);
-}
-
-ncclResult_t ncclAllGatherConfig(const void* sendbuff, void* recvbuff, size_t sendcount,
-                                 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
-                                 const ncclCollConfig_t* config) {
-  return submit(config, Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
-                stream);
-}
-
-ncclResult_t ncclAlltoAllConfig(const void* sendbuff, void* recvbuff, size_t count,
-                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
-                                const ncclCollConfig_t* config) {
-  return submit(config, Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm,
-                stream);
-}
-
-ncclResult_t ncclGatherConfig(const void* sendbuff, void* recvbuff, size_t count,
-                              ncclDataType_t datatype, int root, ncclComm_t comm,
-                              cudaStream_t stream, const ncclCollConfig_t* config) {
-  return submit(config, Kind::kGather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
-                stream);
-}
-
-ncclResult_t ncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count,
-                               ncclDataType_t datatype, int root, ncclComm_t comm,
-                               cudaStream_t stream, const ncclCollConfig_t* config) {
-  return submit(config, Kind::kScatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
-                stream);
-}
-
-ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kSend, sendbuff, nullptr, count, datatype, ncclSum, peer, comm, stream);
-}
-
-ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  return submit(Kind::kReceive, nullptr, recvbuff, count, datatype, ncclSum, peer, comm, stream);
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,

@@ -1,7 +1,6 @@
 #include "host_collectives.h"
 
 #include <cstring>
-#include <iterator>
 
 namespace hostnccl {
 namespace {
@@ -69,9 +68,31 @@ void scatter(const Op& op, Channel& channel) {
 }
 
 using Run = void (*)(const Op&, Channel&);
-constexpr Run kRun[] = {&all_reduce, &reduce,     &broadcast, &reduce_scatter,
-                        &all_gather, &all_to_all, &gather,    &scatter};  // in the order of Kind
-static_assert(std::size(kRun) == static_cast<size_t>(Kind::kSend));
+
+Run run_of(Kind kind) {
+  switch (kind) {
+    case Kind::kAllReduce:
+      return all_reduce;
+    case Kind::kAllGather:
+      return all_gather;
+    case Kind::kReduceScatter:
+      return reduce_scatter;
+    case Kind::kAllToAll:
+      return all_to_all;
+    case Kind::kBroadcast:
+      return broadcast;
+    case Kind::kReduce:
+      return reduce;
+    case Kind::kGather:
+      return gather;
+    case Kind::kScatter:
+      return scatter;
+    case Kind::kSend:
+    case Kind::kRecv:
+      break;  // no collective: start_point_to_point()
+  }
+  fail(ncclInternalError, "{} is no collective", name_of(kind));
+}
 
 // With one rank every collective is a copy, or a product with PreMulSum's scalar.
 void run_alone(const Op& op) {
@@ -91,7 +112,7 @@ void copy(void* dst, const void* src, size_t bytes) {
 
 void run_collective(const Op& op, Channel& channel) {
   if (channel.size() == 1) return run_alone(op);
-  kRun[static_cast<int>(op.kind)](op, channel);
+  run_of(op.kind)(op, channel);
 }
 
 namespace {

@@ -8,9 +8,9 @@ namespace hostnccl {
 namespace {
 
 constexpr const char* kNames[] = {
-    "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclReduceScatter", "ncclAllGather",
-    "ncclAlltoAll",  "ncclGather", "ncclScatter",   "ncclSend",          "ncclRecv"};
-static_assert(std::size(kNames) == kKinds);
+#define NCCL_COLLECTIVE(suffix, ...) "nccl" #suffix,
+#include <nccl_collectives.inc>
+};
 
 constexpr const char* kTypeNames[] = {"int8",    "uint8",    "int32",      "uint32",
                                       "int64",   "uint64",   "float16",    "float32",

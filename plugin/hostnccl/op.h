@@ -10,19 +10,11 @@
 
 namespace hostnccl {
 
+// By nccl_collectives.inc.
 enum class Kind {
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kReduceScatter,
-  kAllGather,
-  kAlltoAll,
-  kGather,
-  kScatter,
-  kSend,
-  kReceive,
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) k##name,
+#include <nccl_collectives.inc>
 };
-inline constexpr int kKinds = 10;
 
 struct Op {
   Kind kind = Kind::kAllReduce;
@@ -35,7 +27,7 @@ struct Op {
 
   size_t element() const { return size_of(dtype); }
   size_t bytes() const { return count * element(); }
-  bool is_point_to_point() const { return kind == Kind::kSend || kind == Kind::kReceive; }
+  bool is_point_to_point() const { return kind == Kind::kSend || kind == Kind::kRecv; }
 };
 
 const char* name_of(Kind kind);    // "ncclAllReduce"

@@ -1,5 +1,7 @@
 // Collectives and messages: compressed as the policy says, or handed on with the caller's own
-// arguments.
+// arguments. Their functions, ncclAllReduce to ncclScatterConfig, are made of nccl_collectives.inc.
+#include <nccl_signatures.h>
+
 #include "engine/call/intercept.h"
 #include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
@@ -73,152 +75,31 @@ using terse::plan::Collective;
 #pragma GCC visibility push(default)
 extern "C" {
 
-ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclAllReduce",
-                    {Collective::kAllReduce, send, recv, count, datatype, op, comm, stream},
-                    &NcclTable::AllReduce, send, recv, count, datatype, op, comm, stream);
-}
+#define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                      \
+  ncclResult_t nccl##suffix(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream) {     \
+    return collective("nccl" #suffix,                                                           \
+                      request_of(Collective::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream), \
+                      &NcclTable::suffix, NCCL_ARGUMENTS_##form, comm, stream);                 \
+  }
+#include <nccl_collectives.inc>
 
-ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                           ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclAllGather",
-                    {Collective::kAllGather, send, recv, count, datatype, ncclSum, comm, stream},
-                    &NcclTable::AllGather, send, recv, count, datatype, comm, stream);
-}
-
-ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclReduceScatter",
-                    {Collective::kReduceScatter, send, recv, count, datatype, op, comm, stream},
-                    &NcclTable::ReduceScatter, send, recv, count, datatype, op, comm, stream);
-}
-
-ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                          ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclAlltoAll",
-                    {Collective::kAllToAll, send, recv, count, datatype, ncclSum, comm, stream},
-                    &NcclTable::AlltoAll, send, recv, count, datatype, comm, stream);
-}
-
-ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                           int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective(
-      "ncclBroadcast",
-      {Collective::kBroadcast, send, recv, count, datatype, ncclSum, comm, stream, root},
-      &NcclTable::Broadcast, send, recv, count, datatype, root, comm, stream);
-}
+#define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                        \
+  ncclResult_t nccl##suffix##Config(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream, \
+                                    const ncclCollConfig_t* config) {                             \
+    return configured("nccl" #suffix "Config",                                                    \
+                      request_of(Collective::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream),   \
+                      &Next::suffix##Config, config, NCCL_ARGUMENTS_##form, comm, stream);        \
+  }
+#define NCCL_MESSAGE(...)
+#include <nccl_collectives.inc>
 
 ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t datatype, int root,
                        ncclComm_t comm, cudaStream_t stream) {
   return taken_or_called(
       "ncclBcast",
-      {Collective::kBroadcast, buffer, buffer, count, datatype, ncclSum, comm, stream, root},
+      request_of(Collective::kBroadcast, buffer, buffer, count, datatype, ncclSum, root, comm,
+                 stream),
       nullptr, [] { return next().Bcast; }, buffer, count, datatype, root, comm, stream);
-}
-
-ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclReduce",
-                    {Collective::kReduce, send, recv, count, datatype, op, comm, stream, root},
-                    &NcclTable::Reduce, send, recv, count, datatype, op, root, comm, stream);
-}
-
-ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclGather",
-                    {Collective::kGather, send, recv, count, datatype, ncclSum, comm, stream, root},
-                    &NcclTable::Gather, send, recv, count, datatype, root, comm, stream);
-}
-
-ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                         int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective(
-      "ncclScatter",
-      {Collective::kScatter, send, recv, count, datatype, ncclSum, comm, stream, root},
-      &NcclTable::Scatter, send, recv, count, datatype, root, comm, stream);
-}
-
-ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t datatype, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  return collective(
-      "ncclSend", {Collective::kSend, send, nullptr, count, datatype, ncclSum, comm, stream, peer},
-      &NcclTable::Send, send, count, datatype, peer, comm, stream);
-}
-
-ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
-  return collective(
-      "ncclRecv", {Collective::kRecv, nullptr, recv, count, datatype, ncclSum, comm, stream, peer},
-      &NcclTable::Recv, recv, count, datatype, peer, comm, stream);
-}
-
-ncclResult_t ncclAllReduceConfig(const void* send, void* recv, size_t count,
-                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                 cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclAllReduceConfig",
-                    {Collective::kAllReduce, send, recv, count, datatype, op, comm, stream},
-                    &Next::AllReduceConfig, config, send, recv, count, datatype, op, comm, stream);
-}
-
-ncclResult_t ncclAllGatherConfig(const void* send, void* recv, size_t count,
-                                 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
-                                 const ncclCollConfig_t* config) {
-  return configured("ncclAllGatherConfig",
-                    {Collective::kAllGather, send, recv, count, datatype, ncclSum, comm, stream},
-                    &Next::AllGatherConfig, config, send, recv, count, datatype, comm, stream);
-}
-
-ncclResult_t ncclReduceScatterConfig(const void* send, void* recv, size_t count,
-                                     ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                     cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclReduceScatterConfig",
-                    {Collective::kReduceScatter, send, recv, count, datatype, op, comm, stream},
-                    &Next::ReduceScatterConfig, config, send, recv, count, datatype, op, comm,
-                    stream);
-}
-
-ncclResult_t ncclAlltoAllConfig(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                                ncclComm_t comm, cudaStream_t stream,
-                                const ncclCollConfig_t* config) {
-  return configured("ncclAlltoAllConfig",
-                    {Collective::kAllToAll, send, recv, count, datatype, ncclSum, comm, stream},
-                    &Next::AlltoAllConfig, config, send, recv, count, datatype, comm, stream);
-}
-
-ncclResult_t ncclBroadcastConfig(const void* send, void* recv, size_t count,
-                                 ncclDataType_t datatype, int root, ncclComm_t comm,
-                                 cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured(
-      "ncclBroadcastConfig",
-      {Collective::kBroadcast, send, recv, count, datatype, ncclSum, comm, stream, root},
-      &Next::BroadcastConfig, config, send, recv, count, datatype, root, comm, stream);
-}
-
-ncclResult_t ncclReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                              ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
-                              const ncclCollConfig_t* config) {
-  return configured("ncclReduceConfig",
-                    {Collective::kReduce, send, recv, count, datatype, op, comm, stream, root},
-                    &Next::ReduceConfig, config, send, recv, count, datatype, op, root, comm,
-                    stream);
-}
-
-ncclResult_t ncclGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                              int root, ncclComm_t comm, cudaStream_t stream,
-                              const ncclCollConfig_t* config) {
-  return configured("ncclGatherConfig",
-                    {Collective::kGather, send, recv, count, datatype, ncclSum, comm, stream, root},
-                    &Next::GatherConfig, config, send, recv, count, datatype, root, comm, stream);
-}
-
-ncclResult_t ncclScatterConfig(const void* send, void* recv, size_t count, ncclDataType_t datatype,
-                               int root, ncclComm_t comm, cudaStream_t stream,
-                               const ncclCollConfig_t* config) {
-  return configured(
-      "ncclScatterConfig",
-      {Collective::kScatter, send, recv, count, datatype, ncclSum, comm, stream, root},
-      &Next::ScatterConfig, config, send, recv, count, datatype, root, comm, stream);
 }
 
 }  // extern "C"

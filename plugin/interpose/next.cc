@@ -39,14 +39,9 @@ Next resolve() {
   find("ncclCommRevoke", n.CommRevoke);
   find("ncclGetLastError", n.GetLastError);
   find("ncclBcast", n.Bcast);
-  find("ncclAllReduceConfig", n.AllReduceConfig);
-  find("ncclAllGatherConfig", n.AllGatherConfig);
-  find("ncclReduceScatterConfig", n.ReduceScatterConfig);
-  find("ncclReduceConfig", n.ReduceConfig);
-  find("ncclBroadcastConfig", n.BroadcastConfig);
-  find("ncclAlltoAllConfig", n.AlltoAllConfig);
-  find("ncclGatherConfig", n.GatherConfig);
-  find("ncclScatterConfig", n.ScatterConfig);
+#define NCCL_COLLECTIVE(suffix, ...) find("nccl" #suffix "Config", n.suffix##Config);
+#define NCCL_MESSAGE(...)
+#include <nccl_collectives.inc>
   find("ncclGroupSimulateEnd", n.GroupSimulateEnd);
   find("ncclRedOpCreatePreMulSum", n.RedOpCreatePreMulSum);
   find("ncclRedOpDestroy", n.RedOpDestroy);

@@ -24,14 +24,9 @@ struct Next {
   decltype(&ncclCommRevoke) CommRevoke;
   decltype(&ncclGetLastError) GetLastError;
   decltype(&ncclBcast) Bcast;
-  decltype(&ncclAllReduceConfig) AllReduceConfig;
-  decltype(&ncclAllGatherConfig) AllGatherConfig;
-  decltype(&ncclReduceScatterConfig) ReduceScatterConfig;
-  decltype(&ncclReduceConfig) ReduceConfig;
-  decltype(&ncclBroadcastConfig) BroadcastConfig;
-  decltype(&ncclAlltoAllConfig) AlltoAllConfig;
-  decltype(&ncclGatherConfig) GatherConfig;
-  decltype(&ncclScatterConfig) ScatterConfig;
+#define NCCL_COLLECTIVE(suffix, ...) decltype(&nccl##suffix##Config) suffix##Config;
+#define NCCL_MESSAGE(...)
+#include <nccl_collectives.inc>
   decltype(&ncclGroupSimulateEnd) GroupSimulateEnd;
   decltype(&ncclRedOpCreatePreMulSum) RedOpCreatePreMulSum;
   decltype(&ncclRedOpDestroy) RedOpDestroy;

@@ -14,7 +14,12 @@ bool find(void* handle, const char* name, Function& function) {
   return nccl_function(handle, name, function);
 }
 
-const char* first_missing(void* handle, NcclTable& t) {
+// Finds all functions. Returns the name of the first one that is missing but may not be; null if
+// there is none.
+const char* find_all(void* handle, NcclTable& t) {
+  find(handle, "ncclGetLastError", t.GetLastError);  // since 2.13
+#define NCCL_COLLECTIVE(suffix, ...) find(handle, "nccl" #suffix, t.suffix);
+#include <nccl_collectives.inc>
   const struct {
     const char* name;
     bool found;
@@ -23,26 +28,17 @@ const char* first_missing(void* handle, NcclTable& t) {
       {"ncclCommUserRank", find(handle, "ncclCommUserRank", t.CommUserRank)},
       {"ncclCommCuDevice", find(handle, "ncclCommCuDevice", t.CommCuDevice)},
       {"ncclCommGetAsyncError", find(handle, "ncclCommGetAsyncError", t.CommGetAsyncError)},
-      {"ncclAllReduce", find(handle, "ncclAllReduce", t.AllReduce)},
-      {"ncclAllGather", find(handle, "ncclAllGather", t.AllGather)},
-      {"ncclReduceScatter", find(handle, "ncclReduceScatter", t.ReduceScatter)},
-      {"ncclSend", find(handle, "ncclSend", t.Send)},
-      {"ncclRecv", find(handle, "ncclRecv", t.Recv)},
+      {"ncclAllReduce", t.AllReduce != nullptr},
+      {"ncclAllGather", t.AllGather != nullptr},
+      {"ncclReduceScatter", t.ReduceScatter != nullptr},
+      {"ncclSend", t.Send != nullptr},
+      {"ncclRecv", t.Recv != nullptr},
       {"ncclGroupStart", find(handle, "ncclGroupStart", t.GroupStart)},
       {"ncclGroupEnd", find(handle, "ncclGroupEnd", t.GroupEnd)},
   };
   for (const auto& e : entries)
     if (!e.found) return e.name;
   return nullptr;
-}
-
-void find_optional(void* handle, NcclTable& t) {
-  find(handle, "ncclGetLastError", t.GetLastError);  // since 2.13
-  find(handle, "ncclBroadcast", t.Broadcast);
-  find(handle, "ncclReduce", t.Reduce);
-  find(handle, "ncclAlltoAll", t.AlltoAll);
-  find(handle, "ncclGather", t.Gather);
-  find(handle, "ncclScatter", t.Scatter);
 }
 
 bool find_host(void* handle, HostStreamTable& t) {
@@ -65,9 +61,8 @@ NcclLibrary read_library(FoundNccl found) {
   NcclLibrary library{};
   library.found = std::move(found);
   const std::string& path = library.found.path;
-  if (const char* missing = first_missing(library.found.handle, library.nccl))
+  if (const char* missing = find_all(library.found.handle, library.nccl))
     fail(ncclSystemError, "{} has no {}", path, missing);
-  find_optional(library.found.handle, library.nccl);
   library.on_host = find_host(library.found.handle, library.host);
   log(LogLevel::kInfo, "using {} ({})", path, library.on_host ? "hostnccl" : "on a GPU");
   return library;

@@ -18,19 +18,11 @@ struct NcclTable {
   decltype(&ncclCommUserRank) CommUserRank;
   decltype(&ncclCommCuDevice) CommCuDevice;
   decltype(&ncclCommGetAsyncError) CommGetAsyncError;
-  decltype(&ncclAllReduce) AllReduce;
-  decltype(&ncclAllGather) AllGather;
-  decltype(&ncclReduceScatter) ReduceScatter;
-  decltype(&ncclSend) Send;
-  decltype(&ncclRecv) Recv;
   decltype(&ncclGroupStart) GroupStart;
   decltype(&ncclGroupEnd) GroupEnd;
-  // Null where the library has none: the last three came with NCCL 2.28.
-  decltype(&ncclBroadcast) Broadcast;
-  decltype(&ncclReduce) Reduce;
-  decltype(&ncclAlltoAll) AlltoAll;
-  decltype(&ncclGather) Gather;
-  decltype(&ncclScatter) Scatter;
+  // Null where the library lacks one of those that came with NCCL 2.7 and 2.28.
+#define NCCL_COLLECTIVE(suffix, ...) decltype(&nccl##suffix) suffix;
+#include <nccl_collectives.inc>
 };
 
 // hostnccl's own functions.

@@ -1,7 +1,5 @@
 #include "plan/collective.h"
 
-#include <iterator>
-
 namespace terse::plan {
 namespace {
 
@@ -11,18 +9,10 @@ constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
 // By Collective.
 constexpr Traits kTraits[] = {
-    {"AllReduce", kAll, kAll, true, false},
-    {"AllGather", kAll, kAllShards, false, false},
-    {"ReduceScatter", kAllShards, kAll, true, false},
-    {"AllToAll", kAllShards, kAllShards, false, false},
-    {"Broadcast", kRoot, kAll, false, true},
-    {"Reduce", kAll, kRoot, true, true},
-    {"Gather", kAll, kRootShards, false, true},
-    {"Scatter", kRootShards, kAll, false, true},
-    {"Send", kAll, kNobody, false, true},
-    {"Recv", kNobody, kAll, false, true},
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) \
+  {#name, k##send, k##recv, k##form##Form.reduces, k##form##Form.rooted},
+#include <nccl_collectives.inc>
 };
-static_assert(std::size(kTraits) == kCollectives);
 
 using Raw = size_t (*)(size_t bytes, const Position& at);
 
@@ -41,10 +31,10 @@ size_t root_alone(size_t bytes, const Position& at) {
 size_t nothing(size_t, const Position&) { return 0; }
 
 // By Collective.
-constexpr Raw kRaw[] = {ring_all_reduce, to_each_other, to_each_other, to_each_other,
-                        chain_from_root, but_root,      but_root,      root_alone,
-                        but_root,        nothing};
-static_assert(std::size(kRaw) == kCollectives);
+constexpr Raw kRaw[] = {
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, rule, raw, off_node) raw,
+#include <nccl_collectives.inc>
+};
 
 }  // namespace
 

@@ -5,19 +5,23 @@
 
 namespace terse::plan {
 
+// By nccl_collectives.inc.
 enum class Collective : unsigned char {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kBroadcast,
-  kReduce,
-  kGather,
-  kScatter,
-  kSend,
-  kRecv,
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) k##name,
+#include <nccl_collectives.inc>
 };
-constexpr size_t kCollectives = 10;
+constexpr size_t kCollectives = 0
+#define NCCL_COLLECTIVE(...) +1
+#include <nccl_collectives.inc>
+    ;
+
+// What a collective takes beside buffers, count, type, communicator and stream.
+struct Form {
+  bool reduces;  // an operation
+  bool rooted;   // a root, or a peer
+};
+constexpr Form kPlainForm{false, false}, kOpForm{true, false}, kRootForm{false, true},
+    kOpRootForm{true, true}, kSendForm{false, true}, kRecvForm{false, true};
 
 enum class Who : unsigned char { kNobody, kRoot, kAll };
 

@@ -32,9 +32,10 @@ size_t from_root(Collective collective, size_t bytes, const Position& at, const 
 size_t nothing(Collective, size_t, const Position&, const Topology&) { return 0; }
 
 // By Collective.
-constexpr OffNode kOffNode[] = {along_ring, along_ring, along_ring, to_all,  along_ring,
-                                along_ring, to_root,    from_root,  to_root, nothing};
-static_assert(std::size(kOffNode) == kCollectives);
+constexpr OffNode kOffNode[] = {
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, rule, raw, off_node) off_node,
+#include <nccl_collectives.inc>
+};
 
 template <class HostOf>
 Topology topology_by(int ranks, const HostOf& host_of) {

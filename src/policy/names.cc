@@ -11,17 +11,14 @@ namespace {
 
 using plan::Collective;
 
+constexpr Set kDefault = set_of(Collective::kAllReduce) | set_of(Collective::kAllGather) |
+                         set_of(Collective::kReduceScatter);
+
 constexpr CollectiveName kCollectives[] = {
-    {"allreduce", Collective::kAllReduce, true, true},
-    {"allgather", Collective::kAllGather, true, false},
-    {"reducescatter", Collective::kReduceScatter, true, true},
-    {"alltoall", Collective::kAllToAll, false, false},
-    {"broadcast", Collective::kBroadcast, false, false},
-    {"reduce", Collective::kReduce, false, true},
-    {"gather", Collective::kGather, false, false},
-    {"scatter", Collective::kScatter, false, false},
-    {"sendrecv", Collective::kSend, false, false},
-    {"sendrecv", Collective::kRecv, false, false},
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, rule, ...)            \
+  {#rule, Collective::k##name, (kDefault & set_of(Collective::k##name)) != 0, \
+   plan::k##form##Form.reduces},
+#include <nccl_collectives.inc>
 };
 
 constexpr DtypeName kDtypes[] = {
@@ -59,7 +56,6 @@ constexpr Set collect(const Entry& table, const Wanted& wanted) {
   return set;
 }
 
-constexpr Set kDefault = collect(kCollectives, [](const auto& c) { return c.by_default; });
 constexpr Set kReducing = collect(kCollectives, [](const auto& c) { return c.reduces; });
 constexpr Set kAll = collect(kCollectives, [](const auto&) { return true; });
 

@@ -12,10 +12,12 @@ using plan::Collective;
 constexpr Set kAllGather = set_of(Collective::kAllGather);
 constexpr Set kAllReduce = set_of(Collective::kAllReduce);
 constexpr Set kReduceScatter = set_of(Collective::kReduceScatter);
-constexpr Set kMoves = set_of(Collective::kAllToAll) | set_of(Collective::kBroadcast) |
-                       set_of(Collective::kGather) | set_of(Collective::kScatter) |
-                       set_of(Collective::kSend) | set_of(Collective::kRecv);
-constexpr Set kSums = kAllReduce | kReduceScatter | set_of(Collective::kReduce);
+constexpr Set kSums = 0
+#define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) \
+  | (plan::k##form##Form.reduces ? set_of(Collective::k##name) : 0)
+#include <nccl_collectives.inc>
+    ;
+constexpr Set kMoves = ((Set{1} << plan::kCollectives) - 1) & ~(kSums | kAllGather);
 constexpr Set kFp32 = set_of(ncclFloat32);
 
 struct Part {

@@ -35,6 +35,21 @@ struct Request {
   CallConfig config = {};
 };
 
+// Call without a configuration.
+inline Request request_of(plan::Collective collective, const void* send, void* recv, size_t count,
+                          ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                          cudaStream_t stream) {
+  return {.collective = collective,
+          .send = send,
+          .recv = recv,
+          .count = count,
+          .datatype = datatype,
+          .op = op,
+          .comm = comm,
+          .stream = stream,
+          .root = root};
+}
+
 // Returns true if the reduction can be compressed: a sum, an average, an operator of
 // ncclRedOpCreatePreMulSum, or none.
 bool compressible(const Request& request);

@@ -1,6 +1,6 @@
 #include "engine/run/call_native.h"
 
-#include <iterator>
+#include <nccl_signatures.h>
 
 #include "base/error.h"
 
@@ -27,25 +27,7 @@ struct Call {
   size_t offset(int p) const { return p * r.count * datatype_size(r.datatype); }
 };
 
-ncclResult_t all_reduce(const Call& call) {
-  const Request& r = call.r;
-  return call.nccl.AllReduce(r.send, r.recv, r.count, r.datatype, r.op, r.comm, r.stream);
-}
-
-ncclResult_t all_gather(const Call& call) {
-  const Request& r = call.r;
-  return call.nccl.AllGather(r.send, r.recv, r.count, r.datatype, r.comm, r.stream);
-}
-
-ncclResult_t reduce_scatter(const Call& call) {
-  const Request& r = call.r;
-  return call.nccl.ReduceScatter(r.send, r.recv, r.count, r.datatype, r.op, r.comm, r.stream);
-}
-
-ncclResult_t all_to_all(const Call& call) {
-  const Request& r = call.r;
-  if (call.nccl.AlltoAll != nullptr)
-    return call.nccl.AlltoAll(r.send, r.recv, r.count, r.datatype, r.comm, r.stream);
+ncclResult_t all_to_all_by_messages(const Call& call) {
   ncclResult_t result = ncclSuccess;
   for (int p = 0; p < call.c.ranks && result == ncclSuccess; ++p) {
     result = call.send(call.send_shard(p), p);
@@ -54,47 +36,46 @@ ncclResult_t all_to_all(const Call& call) {
   return result;
 }
 
-ncclResult_t broadcast(const Call& call) {
-  const Request& r = call.r;
-  if (call.nccl.Broadcast == nullptr) fail(ncclInvalidUsage, "this NCCL has no ncclBroadcast");
-  return call.nccl.Broadcast(r.send, r.recv, r.count, r.datatype, r.root, r.comm, r.stream);
-}
-
-ncclResult_t reduce(const Call& call) {
-  const Request& r = call.r;
-  if (call.nccl.Reduce == nullptr) fail(ncclInvalidUsage, "this NCCL has no ncclReduce");
-  return call.nccl.Reduce(r.send, r.recv, r.count, r.datatype, r.op, r.root, r.comm, r.stream);
-}
-
-ncclResult_t gather(const Call& call) {
-  const Request& r = call.r;
-  if (call.nccl.Gather != nullptr)
-    return call.nccl.Gather(r.send, r.recv, r.count, r.datatype, r.root, r.comm, r.stream);
-  ncclResult_t result = call.send(r.send, r.root);
+ncclResult_t gather_by_messages(const Call& call) {
+  ncclResult_t result = call.send(call.r.send, call.r.root);
   for (int p = 0; call.is_root() && p < call.c.ranks && result == ncclSuccess; ++p)
     result = call.receive(call.recv_shard(p), p);
   return result;
 }
 
-ncclResult_t scatter(const Call& call) {
-  const Request& r = call.r;
-  if (call.nccl.Scatter != nullptr)
-    return call.nccl.Scatter(r.send, r.recv, r.count, r.datatype, r.root, r.comm, r.stream);
-  ncclResult_t result = call.receive(r.recv, r.root);
+ncclResult_t scatter_by_messages(const Call& call) {
+  ncclResult_t result = call.receive(call.r.recv, call.r.root);
   for (int p = 0; call.is_root() && p < call.c.ranks && result == ncclSuccess; ++p)
     result = call.send(call.send_shard(p), p);
   return result;
 }
 
-ncclResult_t send(const Call& call) { return call.send(call.r.send, call.r.root); }
-
-ncclResult_t receive(const Call& call) { return call.receive(call.r.recv, call.r.root); }
+// Does what a function that this NCCL lacks would do; of collectives that came with NCCL 2.28.
+ncclResult_t call_lacking(const Call& call, const char* function) {
+  switch (call.r.collective) {
+    case plan::Collective::kAllToAll:
+      return all_to_all_by_messages(call);
+    case plan::Collective::kGather:
+      return gather_by_messages(call);
+    case plan::Collective::kScatter:
+      return scatter_by_messages(call);
+    default:
+      fail(ncclInvalidUsage, "this NCCL has no {}", function);
+  }
+}
 
 // By plan::Collective.
 constexpr ncclResult_t (*kCalls[])(const Call&) = {
-    all_reduce, all_gather, reduce_scatter, all_to_all, broadcast,
-    reduce,     gather,     scatter,        send,       receive};
-static_assert(std::size(kCalls) == plan::kCollectives);
+#define NCCL_COLLECTIVE(suffix, form, ...)                                                  \
+  [](const Call& call) {                                                                    \
+    const auto& [collective, send, recv, count, datatype, op, comm, stream, root, config] = \
+        call.r;                                                                             \
+    const auto function = call.nccl.suffix;                                                 \
+    return function != nullptr ? function(NCCL_ARGUMENTS_##form, comm, stream)              \
+                               : call_lacking(call, "nccl" #suffix);                        \
+  },
+#include <nccl_collectives.inc>
+};
 
 }  // namespace
 
