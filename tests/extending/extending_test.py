@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What docs/EXTENDING.md says is enough: a copy of the tree with its blocks builds, and its codec and its
-algorithm pass what every one must.
+"""What docs/EXTENDING.md says is enough: a copy of the tree with its blocks builds, its codec and its
+algorithm pass what every one must, and its collective is compressed under the preload library.
 
     extending_test.py SOURCE WORK
 """
@@ -17,8 +17,11 @@ COPY, BUILD = os.path.join(WORK, "source"), os.path.join(WORK, "build")
 # Quick to compile comes first.
 OPTIONS = ["-G", "Ninja", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
            "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG", "-DTERSE_CUDA=OFF",
-           "-DTERSE_BUILD_BENCH=OFF", "-DTERSE_BUILD_HOSTNCCL=OFF"]
+           "-DTERSE_BUILD_BENCH=OFF"]
 CODEC, PLAN = "codec_conformance_test", "plan_conformance_test"
+LIBRARIES = "terse", "terse_nccl", "hostnccl"
+NCCL = os.path.join(BUILD, "lib/terse/hostnccl/libnccl.so.2")
+SHIFT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shift.py")
 
 
 def run(*command, **environment):
@@ -45,7 +48,7 @@ class Extending(unittest.TestCase):
         document = cls.tree["docs/EXTENDING.md"].decode()
         extend.write(extend.extended(cls.tree, document), COPY)
         run("cmake", "-S", COPY, "-B", BUILD, *OPTIONS)
-        run("cmake", "--build", BUILD, "--target", CODEC, PLAN)
+        run("cmake", "--build", BUILD, "--target", CODEC, PLAN, *LIBRARIES)
 
     def test_the_codec_keeps_the_contract(self):
         path = os.path.join(BUILD, "bin", CODEC)
@@ -62,6 +65,14 @@ class Extending(unittest.TestCase):
 
     def test_the_algorithm_does_its_collective(self):
         run_tests(PLAN, "*/AllGather_ring", "Algorithms.*")
+
+    def test_the_collective_is_compressed(self):
+        run_tests(PLAN, "*/Shift_direct", "Algorithms.*")
+        preloaded = {"LD_PRELOAD": os.path.join(BUILD, "lib/libterse_nccl.so"), "NCCL_SOCKET_IFNAME": "lo",
+                     "TERSE_SCHEME": "tag=7 -> off; shift bytes=0.. -> int8"}
+        for environment, tag, result in (({}, 0, "exact"), (preloaded, 0, "rounded"), (preloaded, 7, "exact")):
+            told = run(sys.executable, SHIFT, NCCL, str(tag), **environment)
+            self.assertEqual(told.splitlines()[-1], result, told)
 
 
 class Documents(unittest.TestCase):
