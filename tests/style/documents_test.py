@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Documents: lines of prose have at most 120 characters, and every relative link leads somewhere.
+"""Documents: lines of prose have at most 120 characters, and every relative link, and every name of a
+source, leads somewhere.
 
     documents_test.py ROOT
 """
@@ -13,6 +14,8 @@ import unittest
 ROOT = os.path.abspath(sys.argv.pop())
 WIDTH = 120
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+# A path of the tree, or from src or plugin, with or without what it ends in.
+SOURCE = re.compile(r"`([a-z_]+(?:/[A-Za-z0-9_.]+)+)`")
 
 
 def prose(text):
@@ -62,6 +65,22 @@ class Documents(unittest.TestCase):
                     self.assertTrue(os.path.exists(os.path.join(ROOT, other)))
                     if anchor and other in self.texts:
                         self.assertIn(anchor, anchors(self.texts[other]))
+
+    def test_sources_are_there(self):
+        files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                               check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+        known = set()
+        for name in files:
+            folders = name.split("/")
+            known.update("/".join(folders[:i]) for i in range(1, len(folders) + 1))
+            known.add(re.sub(r"(\.\w+)+$", "", name))
+        tops = {name.split("/")[base.count("/")] for base in ("", "src/", "plugin/") for name in files
+                if name.startswith(base) and "/" in name[len(base):]}
+        for name, text in self.texts.items():
+            for source in SOURCE.findall(text):
+                if source.split("/")[0] in tops:
+                    with self.subTest(document=name, source=source):
+                        self.assertTrue(any(base + source in known for base in ("", "src/", "plugin/")))
 
 
 if __name__ == "__main__":
