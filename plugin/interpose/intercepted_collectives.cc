@@ -44,7 +44,7 @@ ncclResult_t taken_or_called(const char* name, const Request& request,
         return *answer.result;
       return call(function(), name, args...);
     } catch (...) {
-      group_refuses(request);
+      group_note_refusal(request);
       fail_group();
       throw;
     }

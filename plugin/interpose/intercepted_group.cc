@@ -85,8 +85,8 @@ bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result 
 void complete() noexcept {
   if (group_depth() != 1 || has_failed()) return;
   try {
-    group_hand_over_messages();
-    group_meet();
+    group_call_nccl_for_messages();
+    group_join_streams();
   } catch (...) {
     fail_group();
   }
@@ -95,7 +95,7 @@ void complete() noexcept {
 // Gives NCCL the compressed calls too, or ends its group.
 void hand_over(ncclSimInfo_t* info) {
   try {
-    group_hand_over();
+    group_call_nccl();
   } catch (...) {
     next().GroupSimulateEnd(info);
     throw;
@@ -149,7 +149,7 @@ ncclResult_t ncclGroupEnd() {
           admit_pending();
         else
           expect_pending();
-        group_settle(result);
+        settle_group(result);
       });
     }
     group_end();

@@ -65,10 +65,10 @@ class IdleBackend : public Backend {
 
 // Of NCCL's groups, and of those with messages and collectives in one.
 inline size_t groups_started = 0, groups_mixed = 0;
-struct GroupHas {
+struct GroupContent {
   bool messages = false, collectives = false;
 };
-inline GroupHas group_has;                     // the one that is open
+inline GroupContent group_content;             // the one that is open
 inline ncclResult_t nccl_state = ncclSuccess;  // of the communicator
 
 inline std::function<void()> at_group_end;
@@ -86,7 +86,7 @@ inline const NcclLibrary& idle_nccl() {
       return *r = nccl_state, ncclSuccess;
     };
     l.nccl.AllReduce = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                          cudaStream_t) { return group_has.collectives = true, ncclSuccess; };
+                          cudaStream_t) { return group_content.collectives = true, ncclSuccess; };
     l.nccl.ReduceScatter = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
                               cudaStream_t) { return ncclSuccess; };
     l.nccl.Reduce = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
@@ -95,17 +95,17 @@ inline const NcclLibrary& idle_nccl() {
       return ncclSuccess;
     };
     l.nccl.Send = [](const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-      return group_has.messages = true, ncclSuccess;
+      return group_content.messages = true, ncclSuccess;
     };
     l.nccl.Recv = [](void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
       return ncclSuccess;
     };
     l.nccl.GroupStart = [] {
-      group_has = {};
+      group_content = {};
       return ++groups_started, ncclSuccess;
     };
     l.nccl.GroupEnd = [] {
-      groups_mixed += group_has.messages && group_has.collectives;
+      groups_mixed += group_content.messages && group_content.collectives;
       if (at_group_end) at_group_end();
       return ncclSuccess;
     };

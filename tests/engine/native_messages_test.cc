@@ -18,11 +18,11 @@ class NativeMessages : public testing::Test, protected IdleCaller {
 
   // Whether NCCL has the messages before its own group ends.
   static bool go_before() {
-    test::group_has = {};
-    group_hand_over_messages();
-    const bool gone = test::group_has.messages;
+    test::group_content = {};
+    group_call_nccl_for_messages();
+    const bool gone = test::group_content.messages;
     group_end();
-    EXPECT_TRUE(test::group_has.messages);  // in the end it has them
+    EXPECT_TRUE(test::group_content.messages);  // in the end it has them
     return gone;
   }
 };
@@ -49,7 +49,7 @@ TEST_F(NativeMessages, FollowTheCompressedCallsOfTheirGroup) {
 // A peer may have these two, and something compressed, in its group.
 TEST_F(NativeMessages, FollowTheNativeCollectivesOfTheirGroup) {
   group_start();
-  terse::group_has(nullptr, request(Collective::kAllGather, 10).stream);
+  terse::group_add_native(nullptr, request(Collective::kAllGather, 10).stream);
   send_natively();
   EXPECT_FALSE(go_before());
 }

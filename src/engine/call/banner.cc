@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kLargeCall = size_t{64} << 20;  // bytes, a size at which links are busy
 
 // Example: "two-shot AllReduce int8:block=128,round=nearest". Empty: native.
-std::optional<std::string> way_of_large(Communicator& c, plan::Collective collective,
-                                        ncclDataType_t datatype) {
+std::optional<std::string> compression_of_large(Communicator& c, plan::Collective collective,
+                                                ncclDataType_t datatype) {
   const size_t shards = plan::shards(collective, c.ranks);
   const Request request{.collective = collective,
                         .count = kLargeCall / datatype_size(datatype) / shards,
@@ -26,10 +26,11 @@ std::optional<std::string> way_of_large(Communicator& c, plan::Collective collec
   codec::Dtype dtype{};
   compressible(datatype, &dtype);
   const Prospect prospect{collective, request.count, dtype, c.ranks, request.root};
-  const Route way = route_silently(c, request);
-  if (way.bypass || nccl_sends_less(way.scheme, prospect, {c.plans.chunk_policy(), c.topology()}))
+  const Route taken = route_silently(c, request);
+  if (taken.bypass ||
+      nccl_sends_less(taken.scheme, prospect, {c.plans.chunk_policy(), c.topology()}))
     return std::nullopt;
-  return fmt::format("{} {}", algorithm(c, request, way.scheme), print_scheme(way.scheme));
+  return fmt::format("{} {}", algorithm(c, request, taken.scheme), print_scheme(taken.scheme));
 }
 
 struct Banner {
@@ -48,12 +49,12 @@ Banner banner(Communicator& c) {
   for (const plan::Collective collective :
        {plan::Collective::kAllReduce, plan::Collective::kAllGather,
         plan::Collective::kReduceScatter}) {
-    const auto way = way_of_large(c, collective, ncclFloat32);
-    b.text += separator + way.value_or(fmt::format("{} native", plan::name(collective)));
-    b.compresses |= way.has_value();
+    const auto compression = compression_of_large(c, collective, ncclFloat32);
+    b.text += separator + compression.value_or(fmt::format("{} native", plan::name(collective)));
+    b.compresses |= compression.has_value();
     separator = ", ";
-    if (way) continue;
-    if (const auto half = way_of_large(c, collective, ncclBfloat16)) {
+    if (compression) continue;
+    if (const auto half = compression_of_large(c, collective, ncclBfloat16)) {
       b.text += fmt::format(" (in bf16 {})", *half);
       b.compresses = true;
     }

@@ -63,17 +63,17 @@ Interception intercept(const Request& r, const Settings& settings) {
     discover_topology({&alone, 1});
   }
   announce(c);
-  const Route way = route(c, r);
-  if (way.bypass) {
+  const Route taken = route(c, r);
+  if (taken.bypass) {
     c.health.require_usable();
-    count_bypass(c, r, *way.bypass);
+    count_bypass(c, r, *taken.bypass);
   }
-  if (way.bypass && !joins(r)) {
-    if (group_depth() > 0) group_has(held, r.stream);
-    return {.bypass = way.bypass};
+  if (taken.bypass && !joins(r)) {
+    if (group_depth() > 0) group_add_native(held, r.stream);
+    return {.bypass = taken.bypass};
   }
-  submit(c, r, way);
-  return {.result = ncclSuccess, .bypass = way.bypass};
+  submit(c, r, taken);
+  return {.result = ncclSuccess, .bypass = taken.bypass};
 }
 
 }  // namespace terse

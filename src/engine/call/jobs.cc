@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/call/banner.h"
 #include "engine/call/call_memory.h"
+#include "engine/call/group_schedule.h"
 #include "engine/call/trace.h"
 #include "engine/comm/shape.h"
 #include "engine/peers/agree.h"
@@ -36,14 +37,6 @@ void run_native(const Jobs& jobs) {
   for (const Job* job : jobs) settle(*job, first, "native NCCL");
 }
 
-// Returns true if a native call goes before all that is compressed. A native message does not: its
-// peer may have it beside a compressed one, so it has one place on every rank, after the
-// collectives, among the messages, which are all under way at once and keep the order between two
-// ranks.
-bool goes_first(const Job& job, bool any_compressed) {
-  return job.native && !(any_compressed && is_message(job));
-}
-
 // Returns jobs on the communicators of some calls.
 template <class Calls>
 auto on_one_of(const Calls& calls) {
@@ -55,9 +48,9 @@ auto on_one_of(const Calls& calls) {
 
 Job decided(const Job& job) {
   Communicator& c = *job.communicator;
-  const Route way = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
-  if (way.bypass) count_bypass(c, job.request, *way.bypass);
-  return job_of(c, job.request, way);
+  const Route taken = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
+  if (taken.bypass) count_bypass(c, job.request, *taken.bypass);
+  return job_by_route(c, job.request, taken);
 }
 
 // Returns true if no other job is on its communicator.
@@ -73,7 +66,7 @@ void decide_each(std::span<Job> jobs) {
   std::optional<Error> first;
   std::vector<ncclComm_t> refused;
   for (Job& job : jobs) try {
-      if (job.waits) job = decided(job);
+      if (job.state == JobState::kUndecided) job = decided(job);
     } catch (const Error& e) {
       if (!first) first = e;
       if (!is_message(job) || is_alone(jobs, job)) refused.push_back(job.communicator->comm);
@@ -86,7 +79,7 @@ void decide_each(std::span<Job> jobs) {
 // Returns true if a job would send more over a node's link than NCCL does. A scheme that names the
 // algorithm, and auto, have decided themselves.
 bool sends_more_than_nccl(const Job* job) {
-  if (job->native || is_message(*job)) return false;
+  if (job->is_native() || is_message(*job)) return false;
   if (job->communicator->topology().nodes() < 2) return false;  // before any plan is looked up
   const PlanPointer plan = plan_of_collective(*job);
   return !plan->asked_for && plan::sends_more_than_native(plan->link);
@@ -95,7 +88,7 @@ bool sends_more_than_nccl(const Job* job) {
 // Returns true if the exact elements and the codes are as many bytes as NCCL sends, which auto does
 // not know.
 bool keeps_too_much(const Job* job) {
-  if (job->native || is_message(*job)) return false;
+  if (job->is_native() || is_message(*job)) return false;
   const Request& r = job->request;
   const Communicator& c = *job->communicator;
   const size_t exact = c.plans.exact_elements(r.collective, r.count);
@@ -142,17 +135,17 @@ void stay_native(const Jobs& jobs, int reason) {
 }
 
 // Decides how AllGathers of differences go; some become NCCL's.
-void decide_on_deltas(std::span<Job> jobs, Jobs& together) {
+void decide_on_deltas(std::span<Job> jobs, Jobs& compressed) {
   std::vector<Job*> asking;
-  for (const Job* job : together)
-    if (!job->native && job->scheme.delta) asking.push_back(&jobs[job - jobs.data()]);
+  for (const Job* job : compressed)
+    if (!job->is_native() && job->scheme.delta) asking.push_back(&jobs[job - jobs.data()]);
   if (asking.empty()) return;
   const std::vector<const Job*> unknown = decide_deltas(asking);
   stay_native(
-      take_if(together,
+      take_if(compressed,
               [&](const Job* job) { return std::ranges::find(unknown, job) != unknown.end(); }),
       TERSE_BYPASS_FALLBACK);
-  stay_native(take_if(together,
+  stay_native(take_if(compressed,
                       [](const Job* job) {
                         return job->scheme.delta && job->delta.gathers == plan::Gathers::kAsUsual;
                       }),
@@ -181,53 +174,51 @@ void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements)
 
 }  // namespace
 
-Job job_of(Communicator& c, const Request& request, const Route& way) {
+Job job_by_route(Communicator& c, const Request& request, const Route& route) {
   return {.communicator = &c,
           .request = request,
-          .scheme = way.scheme,
-          .rule = way.rule,
-          .reduction = way.reduction,
-          .native = way.bypass.has_value(),
-          .chosen_by = way.chosen_by,
-          .predicted = way.predicted,
-          .delta = {.own_exact = way.scheme.delta.own_exact}};
+          .scheme = route.scheme,
+          .rule = route.rule,
+          .reduction = route.reduction,
+          .state = route.bypass ? JobState::kNative : JobState::kCompressed,
+          .chosen_by = route.chosen_by,
+          .predicted = route.predicted,
+          .delta = {.own_exact = route.scheme.delta.own_exact}};
 }
 
-Job waiting(Communicator& c, const Request& request, std::optional<Scheme> automatic) {
+Job undecided_job(Communicator& c, const Request& request, std::optional<Scheme> automatic) {
   return {.communicator = &c,
           .request = request,
           .scheme = {},
           .rule = kNoRule,
           .reduction = {},
-          .waits = true,
+          .state = JobState::kUndecided,
           .chosen_by = std::move(automatic)};
 }
 
 void decide(std::vector<Job>& jobs) {
-  std::vector<PendingCall> waiting;
+  std::vector<PendingCall> undecided;
   for (const Job& job : jobs)
-    if (job.waits) waiting.push_back({job.communicator, &job.request});
-  if (waiting.empty()) return;
+    if (job.state == JobState::kUndecided) undecided.push_back({job.communicator, &job.request});
+  if (undecided.empty()) return;
   try {
-    discover_topology(waiting);
+    discover_topology(undecided);
   } catch (const std::exception& cause) {
-    poison(jobs, cause, on_one_of(waiting));  // poisoned by discover_topology()
+    poison(jobs, cause, on_one_of(undecided));  // poisoned by discover_topology()
     throw;
   }
   decide_each(jobs);
-  std::erase_if(jobs, [](const Job& job) { return !job.native && job.request.count == 0; });
+  std::erase_if(jobs, [](const Job& job) { return !job.is_native() && job.request.count == 0; });
 }
 
 void run(std::span<Job> jobs) {
   CallMemory memory;
-  const bool any_compressed = !std::ranges::all_of(jobs, &Job::native);
-  Jobs native(memory.get()), together(memory.get());
-  together.reserve(jobs.size());
-  for (const Job& job : jobs) (goes_first(job, any_compressed) ? native : together).push_back(&job);
+  GroupSchedule s = schedule(jobs, memory.get());
   std::pmr::vector<Agreement> agreements(memory.get());
   agreements.reserve(jobs.size());
   for (const Job& job : jobs) {
-    if (job.native && !job.chosen_by) continue;  // ranks agree on an auto that chose native, too
+    if (job.is_native() && !job.chosen_by)
+      continue;  // ranks agree on an auto that chose native, too
     const std::optional<int> peer =
         is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
     const bool alone = !peer || is_alone(jobs, job);
@@ -235,20 +226,20 @@ void run(std::span<Job> jobs) {
   }
   require_usable(jobs);
   agree_for(jobs, agreements);
-  require_none_native(together, jobs);
+  require_none_native(s.compressed, jobs);
   try {
-    run_native(native);
-    stay_native(take_if(together, keeps_too_much), TERSE_BYPASS_EXACT);
-    stay_native(take_if(together, sends_more_than_nccl), TERSE_BYPASS_LINK);
-    decide_on_deltas(jobs, together);
-    const Jobs unprepared = prepare(together);
+    run_native(s.native);
+    stay_native(take_if(s.compressed, keeps_too_much), TERSE_BYPASS_EXACT);
+    stay_native(take_if(s.compressed, sends_more_than_nccl), TERSE_BYPASS_LINK);
+    decide_on_deltas(jobs, s.compressed);
+    const Jobs unprepared = prepare(s.compressed);
     take_back_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);
-    for (const Job* job : together) warn_of_exact_shards(*job);
-    execute(together);
+    for (const Job* job : s.compressed) warn_of_exact_shards(*job);
+    execute(s.compressed);
   } catch (const std::exception& cause) {
-    // NCCL has the calls that go first, or has reported what became of them.
-    poison(jobs, cause, [&](const Job& job) { return goes_first(job, any_compressed); });
+    // NCCL has the native calls, or has reported what became of them.
+    poison(jobs, cause, [&](const Job& job) { return s.is_native(job); });
     throw;
   }
 }

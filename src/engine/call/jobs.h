@@ -12,9 +12,10 @@
 
 namespace terse {
 
-Job job_of(Communicator& communicator, const Request& request, const Route& way);
+Job job_by_route(Communicator& communicator, const Request& request, const Route& route);
 // Job that the policy decides on later, or `automatic` if the scheme is auto.
-Job waiting(Communicator& communicator, const Request& request, std::optional<Scheme> automatic);
+Job undecided_job(Communicator& communicator, const Request& request,
+                  std::optional<Scheme> automatic);
 
 // Exchanges what the jobs wait for between the ranks, and decides on them. Poisons the other jobs'
 // communicators if ranks do not agree, but not those that fail alike on all ranks.

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/thread_local.h"
 #include "engine/call/jobs.h"
-#include "engine/call/joint.h"
+#include "engine/call/stream_join.h"
 #include "engine/comm/directory.h"
 #include "engine/run/call_native.h"
 
@@ -28,7 +28,7 @@ struct Group {
   std::vector<Job> pending;
   std::vector<CommunicatorPointer> held;  // the communicators of pending jobs
   std::vector<NativeCall> natives;        // on held communicators, too
-  Joint joint;                            // set once its streams have met
+  StreamJoin join;                        // set once its streams have met
   std::exception_ptr error;               // the first error; sticky until the end
   std::vector<ncclComm_t> refused;        // communicators of calls refused on all ranks
   bool is_void = false;                   // NCCL would drop the group
@@ -57,13 +57,13 @@ void add(Job job) {
     run({&job, 1});
 }
 
-void compress(Communicator& c, const Request& request, const Route& way) {
-  if (request.count != 0) add(job_of(c, request, way));
+void compress(Communicator& c, const Request& request, const Route& route) {
+  if (request.count != 0) add(job_by_route(c, request, route));
 }
 
 // Checks a call's arguments as NCCL does, which drops a group with an invalid call.
 template <class Check>
-auto of_arguments(const Check& check) {
+auto check_as_nccl(const Check& check) {
   try {
     return check();
   } catch (const Error& e) {
@@ -74,7 +74,7 @@ auto of_arguments(const Check& check) {
 
 template <class... Place>
 void check_arguments(const Request& request, Place... place) {
-  of_arguments([&] { validate(request, place...); });
+  check_as_nccl([&] { validate(request, place...); });
 }
 
 // Communicator of a call, made if there are settings for it.
@@ -92,7 +92,7 @@ void keep_first_error() {
 }
 
 // Poisons the communicator of a call that fails on this rank alone, as for want of memory.
-void lose(const Request& request, const std::exception& cause, const Settings* settings) {
+void poison_for(const Request& request, const std::exception& cause, const Settings* settings) {
   if (const auto c = known(request, settings)) c->poison(request.stream, cause);
   keep_first_error();
 }
@@ -106,10 +106,10 @@ void submitting(const Request& request, const Settings* settings, const Body& bo
   } catch (Error& e) {
     if (const auto c = find_communicator(request.comm)) c->add_context(e);
     keep_first_error();
-    group_refuses(request);
+    group_note_refusal(request);
     throw;
   } catch (const std::exception& e) {
-    lose(request, e, settings);
+    poison_for(request, e, settings);
     throw;
   }
 }
@@ -121,35 +121,35 @@ void submit(const Request& request, const Scheme* named, const Settings& setting
     if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
     const Scheme& scheme = *named;
     const CommunicatorPointer held =
-        of_arguments([&] { return communicator(request.comm, settings); });
+        check_as_nccl([&] { return communicator(request.comm, settings); });
     Communicator& c = *held;
     check_arguments(request, c.rank, c.ranks);
     if (needs_topology(c, scheme)) {
-      if (group_depth() > 0) return add_to_group(waiting(c, request, scheme));
+      if (group_depth() > 0) return add_to_group(undecided_job(c, request, scheme));
       const PendingCall alone{&c, &request};
       discover_topology({&alone, 1});
     }
-    const Route way = route(c, request, scheme);
-    if (!way.bypass) return compress(c, request, way);
-    count_bypass(c, request, *way.bypass);
-    add(job_of(c, request, way));
+    const Route taken = route(c, request, scheme);
+    if (!taken.bypass) return compress(c, request, taken);
+    count_bypass(c, request, *taken.bypass);
+    add(job_by_route(c, request, taken));
   });
 }
 
-void submit(Communicator& c, const Request& request, const Route& way) {
+void submit(Communicator& c, const Request& request, const Route& route) {
   submitting(request, nullptr, [&] {
     check_arguments(request, c.rank, c.ranks);
-    if (way.bypass)
-      add(job_of(c, request, way));
+    if (route.bypass)
+      add(job_by_route(c, request, route));
     else
-      compress(c, request, way);
+      compress(c, request, route);
   });
 }
 
 void defer(Communicator& c, const Request& request) {
   submitting(request, nullptr, [&] {
     check_arguments(request, c.rank, c.ranks);
-    add_to_group(waiting(c, request, {}));
+    add_to_group(undecided_job(c, request, {}));
   });
 }
 
@@ -159,43 +159,43 @@ int group_depth() { return current().depth; }
 
 void group_abandon() { current() = {}; }
 
-void group_abandon(const std::exception& cause, FailureScope lost) noexcept {
+void group_abandon(const std::exception& cause, FailureScope scope) noexcept {
   const Group group = std::exchange(current(), {});
   if (group.is_void) return;
   poison(group.pending, cause,
          [&](const Job& job) { return is_one_of(*job.communicator, group.refused); });
   for (const auto& [communicator, stream, waited] : group.natives)
-    if ((waited || lost == FailureScope::kAll) && !is_one_of(*communicator, group.refused))
+    if ((waited || scope == FailureScope::kAll) && !is_one_of(*communicator, group.refused))
       communicator->poison(stream, cause);
 }
 
-void group_refuses(const Request& request) {
+void group_note_refusal(const Request& request) {
   if (current().depth > 0 && !plan::is_point_to_point(request.collective))
     current().refused.push_back(request.comm);
 }
 
-void group_has(const CommunicatorPointer& communicator, Stream stream) {
+void group_add_native(const CommunicatorPointer& communicator, Stream stream) {
   current().held.push_back(communicator);
   current().natives.push_back({communicator.get(), stream, false});
 }
 
-void group_meet() {
+void group_join_streams() {
   if (!has_several_streams()) return;
   // NCCL's own group sees to a communicator that has all its calls there.
   const auto has_pending = [](const Communicator* c) {
     return std::ranges::find(current().pending, c, &Job::communicator) != current().pending.end();
   };
   for (const Job& job : current().pending)
-    current().joint.add(*job.communicator, job.request.stream);
+    current().join.add(*job.communicator, job.request.stream);
   for (const NativeCall& call : current().natives)
-    if (has_pending(call.communicator)) current().joint.add(*call.communicator, call.stream);
+    if (has_pending(call.communicator)) current().join.add(*call.communicator, call.stream);
   try {
-    current().joint.require_one_recording();
+    current().join.require_one_recording();
   } catch (...) {
     current().is_void = true;  // NCCL would refuse the call
     throw;
   }
-  current().joint.meet();
+  current().join.meet();
 }
 
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
@@ -204,11 +204,11 @@ bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
   });
 }
 
-void group_settle(ncclResult_t result) {
+void settle_group(ncclResult_t result) {
   for (const Job& job : current().pending) settle(job, result, "ncclGroupEnd");
 }
 
-void group_hand_over() {
+void group_call_nccl() {
   for (const Job& job : current().pending) {
     with_context(job, [&] {
       const Communicator& c = *job.communicator;
@@ -219,12 +219,12 @@ void group_hand_over() {
   current().pending.clear();
 }
 
-void group_hand_over_messages() {
+void group_call_nccl_for_messages() {
   const auto is_for_nccl = [](const Job& job) {
-    return job.native && !job.waits && !job.chosen_by;
+    return job.state == JobState::kNative && !job.chosen_by;
   };
   if (current().natives.empty() && std::ranges::all_of(current().pending, is_for_nccl))
-    group_hand_over();
+    group_call_nccl();
 }
 
 void group_end() {
@@ -232,7 +232,7 @@ void group_end() {
   if (--current().depth > 0) return;
   try {
     if (current().error != nullptr) std::rethrow_exception(current().error);
-    if (current().joint.empty()) group_meet();
+    if (current().join.empty()) group_join_streams();
   } catch (const std::exception& cause) {
     group_abandon(cause, FailureScope::kPending);
     throw;
@@ -240,7 +240,7 @@ void group_end() {
   Group group = std::exchange(current(), {});
   decide(group.pending);
   run(group.pending);
-  group.joint.meet();
+  group.join.meet();
   group.pending.clear();
   group.held.clear();
   group.natives.clear();

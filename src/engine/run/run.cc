@@ -69,7 +69,7 @@ Run::Run(const Work& work, const Share& share)
   terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
-  const bool all_native = std::ranges::all_of(messages_, &Job::native);
+  const bool all_native = std::ranges::all_of(messages_, &Job::is_native);
   if (stream_set_.recording() == 0 && !all_native)
     sample_ = c_.meter.start(*plan_, kind_of(*messages_.front()), number(), verified_);
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
@@ -146,7 +146,7 @@ void Run::communicate() {
 // A native message goes with the caller's own arguments.
 void Run::transfer(const plan::Transfer& t, Stream lane) const {
   const Job& job = *messages_[t.message];
-  if (job.native) return call_natively(job.request, lane);
+  if (job.is_native()) return call_natively(job.request, lane);
   const NcclTable& nccl = c_.library.nccl;
   char* const data = address(t.place, job.request, regions_);
   if (t.send)
@@ -320,7 +320,7 @@ void Run::count() {
   Sent sum;
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
-    if (job.native) continue;
+    if (job.is_native()) continue;
     c_.meter.count({.kind = kind_of(job),
                     .sent = all[i],
                     .predicted = job.predicted,
@@ -330,7 +330,7 @@ void Run::count() {
     c_.counters.add_size(Outcome::kCompressed, message_bytes(job.request, c_.ranks));
     sum += all[i];
   }
-  const auto calls = std::ranges::count(messages_, false, &Job::native);
+  const auto calls = std::ranges::count(messages_, false, &Job::is_native);
   c_.counters.add({.calls = static_cast<size_t>(calls),
                    .sent = sum,
                    .scratch_bytes = stream_set_.scratch_bytes(),

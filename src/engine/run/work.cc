@@ -14,7 +14,7 @@ MessageKey key_of(const Job& job) {
           .peer = r.root,
           .count = r.count,
           .element_bytes = datatype_size(r.datatype),
-          .spec = job.native ? std::nullopt : std::optional(job.scheme.spec)};
+          .spec = job.is_native() ? std::nullopt : std::optional(job.scheme.spec)};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "engine/call/joint.h"
+#include "engine/call/stream_join.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ void synchronize(Backend& b, const std::vector<Stream>& streams) {
     if (stream != nullptr) b.synchronize(stream);
 }
 
-void let_meet(Communicator& c, const std::vector<Stream>& streams) {
+void join_streams(Communicator& c, const std::vector<Stream>& streams) {
   Backend& b = c.backend;
   if (b.null_stream_is_synchronous() && std::ranges::find(streams, Stream{}) != streams.end())
     return synchronize(b, streams);
@@ -29,14 +29,14 @@ void let_meet(Communicator& c, const std::vector<Stream>& streams) {
 
 }  // namespace
 
-void Joint::add(Communicator& communicator, Stream stream) {
+void StreamJoin::add(Communicator& communicator, Stream stream) {
   auto part = std::ranges::find(parts_, &communicator, &Part::communicator);
   if (part == parts_.end()) part = parts_.insert(part, {&communicator, {}});
   if (std::ranges::find(part->streams, stream) == part->streams.end())
     part->streams.push_back(stream);
 }
 
-void Joint::require_one_recording() const {
+void StreamJoin::require_one_recording() const {
   for (const auto& [communicator, streams] : parts_)
     for (const Stream stream : streams)
       if (communicator->recording(stream) != communicator->recording(streams.front()))
@@ -45,10 +45,10 @@ void Joint::require_one_recording() const {
                            "none of them");
 }
 
-void Joint::meet() const {
+void StreamJoin::meet() const {
   for (const Part& part : parts_)
     if (part.streams.size() > 1)
-      part.communicator->with_context([&] { let_meet(*part.communicator, part.streams); });
+      part.communicator->with_context([&] { join_streams(*part.communicator, part.streams); });
 }
 
 }  // namespace terse

@@ -9,7 +9,7 @@
 
 namespace terse {
 
-class Joint {
+class StreamJoin {
  public:
   void add(Communicator& communicator, Stream stream);
   bool empty() const { return parts_.empty(); }
