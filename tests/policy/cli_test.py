@@ -32,6 +32,28 @@ def wrong_usage(test, error, *words):
                                                "its commands.\n"), words)
 
 
+class SettingsTable(unittest.TestCase):
+    """docs/SETTINGS.md has the table that `terse settings` prints; TERSE_BLESS=1 writes it anew."""
+
+    ALIKE = "; alike on all ranks"
+    PATH = os.path.join(EXAMPLES, os.pardir, "docs", "SETTINGS.md")
+
+    def test_it_is_that_of_the_program(self):
+        _, out, _ = terse("settings")
+        rows = ["| setting | meaning | same on all ranks |", "|---|---|---|"]
+        for name, meaning in (line.split(None, 1) for line in out.splitlines()):
+            alike = " yes" if meaning.endswith(self.ALIKE) else ""
+            rows.append(f"| `{name}` | {meaning.removesuffix(self.ALIKE)} |{alike} |")
+        with open(self.PATH, encoding="utf-8") as file:
+            document = file.read()
+        table = re.search(r"^\| setting .*?\n\n", document, re.MULTILINE | re.DOTALL).group()
+        if "TERSE_BLESS" in os.environ:
+            with open(self.PATH, "w", encoding="utf-8") as file:
+                file.write(document.replace(table, "\n".join(rows) + "\n\n"))
+        else:
+            self.assertEqual(table.rstrip().splitlines(), rows)
+
+
 class Usage(unittest.TestCase):
     def test_what_cannot_be_right(self):
         many = str(2**64 - 1)
