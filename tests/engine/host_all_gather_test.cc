@@ -1,5 +1,7 @@
 // Waiting for other ranks ends when NCCL has failed or the communicator is aborted, also where a
 // GPU says nothing of it: there, what NCCL gives up ends as if it were done, or never.
+#include "engine/peers/host_all_gather.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,7 +12,6 @@
 #include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "engine/comm/directory.h"
-#include "engine/peers/host_all_gather.h"
 #include "host_stream.h"
 #include "idle.h"
 #include "thrown_error.h"

@@ -1,6 +1,6 @@
 // How far a communicator is NCCL is asked by one thread at a time: also while its ranks compare
-// settings in the background, or call, and the program asks on and on (fake/single_poll_nccl.cc). Under
-// TERSE_SCHEME="name=grad* -> int4".
+// settings in the background, or call, and the program asks on and on (fake/single_poll_nccl.cc).
+// Under TERSE_SCHEME="name=grad* -> int4".
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <nccl.h>

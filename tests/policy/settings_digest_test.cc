@@ -1,10 +1,11 @@
 // What ranks tell each other of their settings, and what they say of a difference.
+#include "engine/peers/settings_digest.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "engine/peers/settings_digest.h"
 #include "policy/levels.h"
 #include "policy/profile_file.h"
 
