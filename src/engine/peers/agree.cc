@@ -55,27 +55,27 @@ class Handshake {
         scheme_(agreement.scheme),
         peer_(agreement.peer),
         mine_(hello()),
-        exchange_(alone && !peer_ && c_.control_buffer != nullptr
-                      ? HostAllGather(c_)
-                      : HostAllGather(c_, kHelloBytes, peer_)) {
+        all_gather_(alone && !peer_ && c_.control_buffer != nullptr
+                        ? HostAllGather(c_)
+                        : HostAllGather(c_, kHelloBytes, peer_)) {
     load();
     std::array<char, kHelloBytes> words{};
     std::memcpy(words.data(), &mine_, sizeof mine_);
-    exchange_.post(words);
-    if (!introduces_) return;
+    all_gather_.post(words);
+    if (!numbers_comm_) return;
     control_buffer_ = make_control_buffer(c_, kWordsBytes);
     c_.agreed.begin();
   }
 
   ~Handshake() {
-    if (introduces_ && !agreed_) c_.agreed.withdraw();  // the next handshake numbers it
+    if (numbers_comm_ && !agreed_) c_.agreed.withdraw();  // the next handshake numbers it
   }
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
-  bool is_of(const Communicator* c) const { return &c_ == c; }
+  bool is_on(const Communicator* c) const { return &c_ == c; }
   bool is_of_all() const { return !peer_; }
-  HostAllGather& exchange() { return exchange_; }
+  HostAllGather& all_gather() { return all_gather_; }
   // Returns true if the ranks have never agreed on anything, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
 
@@ -88,7 +88,7 @@ class Handshake {
   // Reads the others' words.
   void read() {
     Hello* next = all_.data();
-    each([&](int r) { std::memcpy(next++, exchange_.received(r).data(), sizeof(Hello)); });
+    each([&](int r) { std::memcpy(next++, all_gather_.received(r).data(), sizeof(Hello)); });
   }
 
   // Throws what the ranks do not agree on: all see it, and drain. `all`: handshakes that took place
@@ -99,7 +99,7 @@ class Handshake {
     each([&](int r) { compare_settings(r); });
     each([&](int r) { compare_scheme(r, all); });
     agreed_ = true;
-    if (introduces_) {
+    if (numbers_comm_) {
       c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.control_buffer = std::move(control_buffer_);
@@ -130,7 +130,7 @@ class Handshake {
     Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
     if (scheme_ != nullptr) mine.scheme = WireText<128>(print_scheme(without_seed(*scheme_)));
     if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name);
-    if (introduces_ && c_.rank == 0) {
+    if (numbers_comm_ && c_.rank == 0) {
       mine.ordinal = c_.agreed.propose(next_ordinal);
       mine.leader = leader_of(c_.settings.process);
       mine.identity = random_identity();
@@ -165,12 +165,12 @@ class Handshake {
 
   // Compares schemes in any order: what one rank sends first, its peer may receive last.
   void compare_scheme(int r, All all) const {
-    const bool is_said = std::ranges::any_of(all, [&](const auto& one) {
-      const bool stands_for_this =
-          one.get() == this || (peer_ && one->is_of(&c_) && one->peer_ == peer_);
-      return stands_for_this && one->of(r).scheme == mine_.scheme;
+    const bool is_shared = std::ranges::any_of(all, [&](const auto& one) {
+      const bool may_stand_for_this =
+          one.get() == this || (peer_ && one->is_on(&c_) && one->peer_ == peer_);
+      return may_stand_for_this && one->of(r).scheme == mine_.scheme;
     });
-    if (!is_said)
+    if (!is_shared)
       c_.fail(ncclInvalidUsage, "the scheme of rank {} is {}, but this rank's {}", r,
               of(r).scheme.quoted(), mine_.scheme.quoted());
   }
@@ -185,9 +185,9 @@ class Handshake {
   const Scheme* const scheme_;
   const std::optional<int> peer_;
   // The first agreement of all ranks numbers the communicator.
-  const bool introduces_ = !c_.agreed.introduced() && !peer_;
+  const bool numbers_comm_ = !c_.agreed.introduced() && !peer_;
   const Hello mine_;
-  HostAllGather exchange_;
+  HostAllGather all_gather_;
   std::unique_ptr<ControlBuffer>
       control_buffer_;       // of the communicator, made now, while there is memory
   std::vector<Hello> all_ =  // by rank; with a peer, the peer's
@@ -213,9 +213,9 @@ void conclude(const Handshakes& handshakes, std::vector<Agreement> agreements) {
       handshake->conclude(handshakes);
     } catch (const Error& e) {
       if (!first) first = e;
-      failed.push_back(&handshake->exchange());
+      failed.push_back(&handshake->all_gather());
       std::erase_if(agreements, [&](const Agreement& a) {
-        return handshake->is_of(a.communicator) && (handshake->is_of_all() || a.alone);
+        return handshake->is_on(a.communicator) && (handshake->is_of_all() || a.alone);
       });
     }
   if (!first) return;
@@ -260,20 +260,20 @@ Handshakes handshakes_of(std::span<const Agreement> agreements) {
   Handshakes open;
   for (const Agreement& a : agreements) {
     const bool alone = std::ranges::none_of(
-        open, [&](const auto& handshake) { return handshake->is_of(a.communicator); });
+        open, [&](const auto& handshake) { return handshake->is_on(a.communicator); });
     open.push_back(std::make_unique<Handshake>(a, alone));
   }
   return open;
 }
 
-void meet_for(const Handshakes& open) {
-  std::vector<HostAllGather*> exchanges;
-  for (const auto& handshake : open) exchanges.push_back(&handshake->exchange());
+void run_handshakes(const Handshakes& open) {
+  std::vector<HostAllGather*> all_gathers;
+  for (const auto& handshake : open) all_gathers.push_back(&handshake->all_gather());
   // A rank without terse takes this exchange for its next call.
   const bool any_first =
       std::ranges::any_of(open, [](const auto& handshake) { return handshake->is_first(); });
   try {
-    run_all_gathers(exchanges, any_first ? Timeout::kInit : Timeout::kLateRank);
+    run_all_gathers(all_gathers, any_first ? Timeout::kInit : Timeout::kLateRank);
   } catch (Error& e) {
     for (const auto& handshake : open) handshake->require_own();
     if (any_first)
@@ -291,7 +291,7 @@ void agree(std::span<const Agreement> agreements) {
   Handshakes open;
   try {
     open = handshakes_of(new_ones({agreements.begin(), agreements.end()}));
-    meet_for(open);
+    run_handshakes(open);
   } catch (const std::exception& cause) {
     poison(agreements, cause);
     throw;

@@ -47,14 +47,14 @@ struct Verdict {
 };
 
 // Call under way to its verdict.
-struct Asked {
+struct DeltaCall {
   Job* job;
   ShadowKind kind;
   size_t index;  // among those of its communicator
   Shadow* shadow = nullptr;
   std::vector<float> sample = {};
   uint64_t content = 0;
-  std::string trouble = {};  // of this rank, which lacks the memory to look
+  std::string trouble = {};  // of this rank, which lacks the memory for checks
   Held held = {};
   Verdict verdict = {};
 
@@ -76,7 +76,7 @@ ShadowKind shadow_kind_of(const Job& job) {
 }
 
 // Checks all shards as this rank has them: its own as the others have it.
-void check_what_is_held(const Asked& a, Stream lane) {
+void check_what_is_held(const DeltaCall& a, Stream lane) {
   const size_t bytes = a.shard_bytes();
   const uint64_t words = codec::check_words(bytes);
   const uint64_t ranks = a.communicator().ranks, own = a.communicator().rank;
@@ -95,7 +95,7 @@ void check_what_is_held(const Asked& a, Stream lane) {
   a.communicator().backend.checksum(lane, check);
 }
 
-void check_what_is_sent(const Asked& a, Stream lane) {
+void check_what_is_sent(const DeltaCall& a, Stream lane) {
   codec::Checksum& check = a.sent_check();
   check.of[0] = {a.job->request.send, a.shard_bytes(), 1, 0};
   check.count = 1;
@@ -104,16 +104,16 @@ void check_what_is_sent(const Asked& a, Stream lane) {
 }
 
 // Drops kinds that do not come back, for room.
-void drop_old_kinds(const Asked& a) {
+void drop_old_kinds(const DeltaCall& a) {
   while (const ShadowKind* const old = a.shadows().superfluous(a.kind)) {
     if (a.shadows().count(*old) != 0) wait_for_all(a.communicator());
     a.shadows().drop(*old);
   }
 }
 
-// Makes the memory to look, a few kilobytes, and at first a stream set. Without it this rank takes
-// part, and says so.
-void equip(Asked& a) {
+// Reserves memory for checks, a few kilobytes, and at first a stream set. Without it this rank
+// takes part, and says so.
+void reserve(DeltaCall& a) {
   drop_old_kinds(a);
   a.shadows().note(a.kind);
   if (a.shadows().has_stale(a.kind)) {
@@ -130,7 +130,7 @@ void equip(Asked& a) {
 }
 
 // Looks at the call's buffers.
-void look(Asked& a) {
+void enqueue_checks(DeltaCall& a) {
   if (!a.trouble.empty()) return;
   Communicator& c = a.communicator();
   const Stream lane = lane_after_all(c, a.job->request.stream);
@@ -144,7 +144,7 @@ void look(Asked& a) {
   c.stream_sets.of(a.job->request.stream).has_prior_work = true;
 }
 
-void read(Asked& a) {
+void read_checks(DeltaCall& a) {
   if (a.held.unknown = !a.trouble.empty(); a.held.unknown != 0) return;
   Communicator& c = a.communicator();
   wait_for(c, c.stream_sets.of(a.job->request.stream).lanes().front());
@@ -163,7 +163,7 @@ void read(Asked& a) {
   a.held.unchanged = a.content == a.shadow->content;
 }
 
-Verdict verdict_on(const Asked& a, const HostAllGather& exchange) {
+Verdict verdict_on(const DeltaCall& a, const HostAllGather& exchange) {
   Verdict v{.same = a.held.id != 0};
   for (int rank = 0; rank < a.communicator().ranks; ++rank) {
     Held other;
@@ -190,7 +190,7 @@ const char* reason_to_give_up(InFull why, Base base) {
                "else, too? Memory that does not last between calls is for delta=shadow";
 }
 
-void go_in_full(Asked& a, InFull why, size_t fewest) {
+void gather_in_full(DeltaCall& a, InFull why, size_t fewest) {
   const Communicator& c = a.communicator();
   if (why == InFull::kOthers)
     c.log(LogLevel::kInfo,
@@ -212,7 +212,7 @@ void go_in_full(Asked& a, InFull why, size_t fewest) {
 }
 
 // Gathers as usual, and keeps nothing.
-void pass_by(const Asked& a) {
+void pass_by(const DeltaCall& a) {
   const bool first = a.shadows().pass_by(a.kind, a.shadow);
   a.communicator().log(first ? LogLevel::kWarn : LogLevel::kInfo,
                        "AllGather of {} goes in full: there are NaNs, infinities or elements too "
@@ -222,7 +222,7 @@ void pass_by(const Asked& a) {
 }
 
 // Falls back to NCCL, and keeps nothing.
-void do_without(const Asked& a) {
+void do_without(const DeltaCall& a) {
   const bool first = a.shadows().do_without(a.shadow);
   a.communicator().log(
       first ? LogLevel::kWarn : LogLevel::kInfo, "AllGather of {} goes natively: {}",
@@ -230,7 +230,7 @@ void do_without(const Asked& a) {
       a.trouble.empty() ? "a rank has no memory to compare what the ranks hold" : a.trouble);
 }
 
-void answer(Asked& a) {
+void apply_verdict(DeltaCall& a) {
   const Verdict& v = a.verdict;
   if (v.unknown) return do_without(a);
   if (v.extreme) return pass_by(a);
@@ -241,7 +241,7 @@ void answer(Asked& a) {
     a.job->delta = {delta.base, v.unchanged ? plan::Gathers::kNothing : plan::Gathers::kDifferences,
                     delta.own_exact};
   } else {
-    go_in_full(a, due ? InFull::kEvery : v.why_in_full(), v.fewest);
+    gather_in_full(a, due ? InFull::kEvery : v.why_in_full(), v.fewest);
   }
   a.shadow->buffer = a.job->request.recv;
   a.shadow->content = a.content;
@@ -250,37 +250,37 @@ void answer(Asked& a) {
 }
 
 // Calls of one communicator that its ranks compare.
-struct Meeting {
+struct DeltaRound {
   Communicator* communicator;
-  std::vector<Asked> asked;
+  std::vector<DeltaCall> calls;
 
   // Calls compared at once, from the first one on.
-  std::span<Asked> from(size_t first) {
-    const size_t begin = std::min(first, asked.size());
-    return std::span(asked).subspan(begin, std::min(kAtOnce, asked.size() - begin));
+  std::span<DeltaCall> from(size_t first) {
+    const size_t begin = std::min(first, calls.size());
+    return std::span(calls).subspan(begin, std::min(kAtOnce, calls.size() - begin));
   }
 };
 
 // Compares the calls of each communicator from the first one on, as many as go at once.
-void compare(std::span<Meeting> meetings, size_t first) {
+void compare(std::span<DeltaRound> rounds, size_t first) {
   std::vector<std::unique_ptr<HostAllGather>> exchanges;
-  std::vector<std::pair<std::span<Asked>, HostAllGather*>> parts;
+  std::vector<std::pair<std::span<DeltaCall>, HostAllGather*>> parts;
   std::vector<HostAllGather*> together;
-  for (Meeting& m : meetings) {
-    const std::span<Asked> some = m.from(first);
-    if (some.empty()) continue;
+  for (DeltaRound& m : rounds) {
+    const std::span<DeltaCall> batch = m.from(first);
+    if (batch.empty()) continue;
     std::vector<Held> words;
-    for (const Asked& a : some) words.push_back(a.held);
+    for (const DeltaCall& a : batch) words.push_back(a.held);
     HostAllGather& exchange =
         *exchanges.emplace_back(std::make_unique<HostAllGather>(*m.communicator));
     exchange.post({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Held)});
-    parts.emplace_back(some, &exchange);
+    parts.emplace_back(batch, &exchange);
     together.push_back(&exchange);
   }
   // The ranks have agreed before: one that does not come is late.
   run_all_gathers(together, Timeout::kLateRank);
-  for (const auto& [some, exchange] : parts)
-    for (Asked& a : some) a.verdict = verdict_on(a, *exchange);
+  for (const auto& [batch, exchange] : parts)
+    for (DeltaCall& a : batch) a.verdict = verdict_on(a, *exchange);
 }
 
 // Returns true for a kind that gave up, whose memory is freed at its next call.
@@ -294,40 +294,40 @@ bool is_given_up(Communicator& c, const ShadowKind& kind) {
   return true;
 }
 
-std::vector<Meeting> meetings_of(std::span<Job* const> jobs) {
-  std::vector<Meeting> meetings;
+std::vector<DeltaRound> rounds_of(std::span<Job* const> jobs) {
+  std::vector<DeltaRound> rounds;
   for (Job* job : jobs) {
     Communicator& c = *job->communicator;
     const ShadowKind kind = shadow_kind_of(*job);
     if (c.recording(job->request.stream) != 0 || is_given_up(c, kind)) continue;
-    auto known = std::ranges::find(meetings, &c, &Meeting::communicator);
-    if (known == meetings.end()) known = meetings.insert(known, {&c, {}});
-    known->asked.push_back({job, kind, known->asked.size()});
+    auto known = std::ranges::find(rounds, &c, &DeltaRound::communicator);
+    if (known == rounds.end()) known = rounds.insert(known, {&c, {}});
+    known->calls.push_back({job, kind, known->calls.size()});
   }
-  return meetings;
+  return rounds;
 }
 
 }  // namespace
 
 std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
-  std::vector<Meeting> meetings = meetings_of(jobs);
+  std::vector<DeltaRound> rounds = rounds_of(jobs);
   size_t most = 0;  // calls of a communicator
-  for (const Meeting& m : meetings) {
+  for (const DeltaRound& m : rounds) {
     m.communicator->shadows.begin_round();
-    most = std::max(most, m.asked.size());
+    most = std::max(most, m.calls.size());
   }
   const auto each = [&](const auto& step) {
-    for (Meeting& m : meetings)
-      m.communicator->with_context([&] { std::ranges::for_each(m.asked, step); });
+    for (DeltaRound& m : rounds)
+      m.communicator->with_context([&] { std::ranges::for_each(m.calls, step); });
   };
-  each(equip);
-  each(look);
-  each(read);
-  for (size_t first = 0; first < most; first += kAtOnce) compare(meetings, first);
-  each(answer);
+  each(reserve);
+  each(enqueue_checks);
+  each(read_checks);
+  for (size_t first = 0; first < most; first += kAtOnce) compare(rounds, first);
+  each(apply_verdict);
   std::vector<const Job*> unknown;
-  for (const Meeting& m : meetings)
-    for (const Asked& a : m.asked)
+  for (const DeltaRound& m : rounds)
+    for (const DeltaCall& a : m.calls)
       if (a.verdict.unknown) unknown.push_back(a.job);
   return unknown;
 }
