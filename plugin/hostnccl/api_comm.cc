@@ -162,7 +162,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
                      .out = newcomm,
                      .blocking = parent->config().blocking,
                      .parent = parent,
-                     .at_door = late});
+                     .at_listener = late});
   });
 }
 
@@ -192,7 +192,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, nc
                      .out = newcomm,
                      .blocking = parent->config().blocking,
                      .parent = parent,
-                     .at_door = true});
+                     .at_listener = true});
   });
 }
 

@@ -32,12 +32,12 @@ static_assert(std::is_trivially_copyable_v<MeetingPoint> && std::is_trivially_co
 // as they say.
 class AcceptLoop {
  public:
-  // At a communicator's door, where it is one of several.
-  AcceptLoop(Listener& door, uint64_t magic, int first, int expected, milliseconds patience)
-      : AcceptLoop(door.listener, &door, magic, first, expected, patience) {}
-  // At a meeting point, of its own: the listener is closed when it ends.
-  AcceptLoop(Socket& listener, uint64_t magic, milliseconds patience)
-      : AcceptLoop(listener, nullptr, magic, 0, 0, patience) {}
+  // At a communicator's listener, where it is one of several.
+  AcceptLoop(Listener& listener, uint64_t magic, int first, int expected, milliseconds patience)
+      : AcceptLoop(listener.socket, &listener, magic, first, expected, patience) {}
+  // At a meeting point, of its own: the socket is closed when it ends.
+  AcceptLoop(Socket& socket, uint64_t magic, milliseconds patience)
+      : AcceptLoop(socket, nullptr, magic, 0, 0, patience) {}
 
   // Waits without end for the first caller when `limit` is the farthest time; from then on at most
   // `patience`. The map is keyed by rank.
@@ -52,8 +52,8 @@ class AcceptLoop {
         }
       }
     } catch (const Failure& failure) {
-      end();  // first: who is told may call again at once
-      for (auto& [rank, caller] : callers_) tell(caller, failure);
+      end();  // first: who is notified may call again at once
+      for (auto& [rank, caller] : callers_) notify(caller, failure);
       throw;
     }
     end();
@@ -61,34 +61,34 @@ class AcceptLoop {
   }
 
  private:
-  AcceptLoop(Socket& listener, Listener* door, uint64_t magic, int first, int expected,
+  AcceptLoop(Socket& socket, Listener* listener, uint64_t magic, int first, int expected,
              milliseconds patience)
-      : listener_(listener),
-        door_(door),
+      : socket_(socket),
+        listener_(listener),
         magic_(magic),
         first_(first),
         expected_(expected),
         patience_(patience) {}
 
   void begin() {
-    if (door_ == nullptr) return;
-    unidentified_.swap(door_->strangers);
+    if (listener_ == nullptr) return;
+    unidentified_.swap(listener_->unidentified);
     std::deque<Caller> ours;
-    for (Caller& caller : std::exchange(door_->early, {})) {
-      (caller.hello.magic == magic_ ? ours : door_->early).push_back(std::move(caller));
+    for (Caller& caller : std::exchange(listener_->early, {})) {
+      (caller.hello.magic == magic_ ? ours : listener_->early).push_back(std::move(caller));
     }
     for (Caller& caller : ours) admit(std::move(caller));
   }
 
   void end() {
-    if (door_ == nullptr) return listener_.close();
-    door_->past.insert(magic_);
-    // They hold the program's descriptors for as long as the door is there.
-    while (unidentified_.size() > kKeptStrangers) unidentified_.pop_front();
-    door_->strangers = std::move(unidentified_);
+    if (listener_ == nullptr) return socket_.close();
+    listener_->past.insert(magic_);
+    // They hold the program's descriptors for as long as the listener is there.
+    while (unidentified_.size() > kMaxKept) unidentified_.pop_front();
+    listener_->unidentified = std::move(unidentified_);
   }
 
-  static void tell(Caller& caller, const Failure& failure) {
+  static void notify(Caller& caller, const Failure& failure) {
     try {
       caller.socket.send_failure(failure, {Clock::now() + std::chrono::seconds(1)});
     } catch (const Failure&) {  // it has gone meanwhile
@@ -101,17 +101,17 @@ class AcceptLoop {
       fail(ncclSystemError, "rank {} did not arrive in time{}", missing(),
            no_room_.empty() ? "" : " (" + no_room_ + ")");
     }
-    std::vector<pollfd> fds = {{listener_.fd(), POLLIN, 0}, {limit.stop->fd(), POLLIN, 0}};
+    std::vector<pollfd> fds = {{socket_.fd(), POLLIN, 0}, {limit.stop->fd(), POLLIN, 0}};
     for (const Socket& socket : unidentified_) fds.push_back({socket.fd(), POLLIN, 0});
     poll(fds.data(), fds.size(), 100);
     for (size_t i = unidentified_.size(); i-- > 0;) {
       if (fds[i + 2].revents != 0) greet(i);
     }
     // Who had said something was greeted: what makes room is silent.
-    if (unidentified_.size() >= max_strangers_) unidentified_.pop_front();
-    while (unidentified_.size() < max_strangers_) {
+    if (unidentified_.size() >= max_unidentified_) unidentified_.pop_front();
+    while (unidentified_.size() < max_unidentified_) {
       int no_room = 0;
-      Socket socket = listener_.try_accept(&no_room);
+      Socket socket = socket_.try_accept(&no_room);
       if (no_room != 0) return make_room(no_room);
       if (!socket.open()) return;
       socket.wake_by(sizeof(Hello));
@@ -122,7 +122,7 @@ class AcceptLoop {
   // Who waits is let in the next time. Where nobody can go, the program may close something.
   void make_room(int error) {
     if (!unidentified_.empty()) return unidentified_.pop_front();
-    if (door_ != nullptr && !door_->early.empty()) return door_->early.pop_front();
+    if (listener_ != nullptr && !listener_->early.empty()) return listener_->early.pop_front();
     if (no_room_.empty()) {
       no_room_ = "accept: " + std::generic_category().message(error);
       log(LogLevel::kWarn, kNoRank, "bootstrap: {}; a caller has to wait", no_room_);
@@ -139,12 +139,12 @@ class AcceptLoop {
     if (got == Socket::Received::kEnd) return;
     Caller caller{std::move(socket), hello};
     if (hello.magic == magic_) return admit(std::move(caller));
-    if (door_ == nullptr || door_->past.contains(hello.magic)) {
+    if (listener_ == nullptr || listener_->past.contains(hello.magic)) {
       log(LogLevel::kInfo, kNoRank, "bootstrap: dropped a caller with a foreign magic");
       return;
     }
-    if (door_->early.size() >= max_strangers_) door_->early.pop_front();
-    door_->early.push_back(std::move(caller));
+    if (listener_->early.size() >= max_unidentified_) listener_->early.pop_front();
+    listener_->early.push_back(std::move(caller));
   }
 
   void admit(Caller caller) {
@@ -155,7 +155,7 @@ class AcceptLoop {
     try {
       check(hello);
     } catch (const Failure& failure) {
-      tell(caller, failure);
+      notify(caller, failure);
       throw;
     }
     callers_.emplace(hello.rank, std::move(caller));
@@ -182,16 +182,16 @@ class AcceptLoop {
   }
 
   // A part of the descriptors that the process may have.
-  static size_t max_strangers() {
+  static size_t max_unidentified() {
     rlimit descriptors{};
     getrlimit(RLIMIT_NOFILE, &descriptors);
     return static_cast<size_t>(std::clamp<rlim_t>(descriptors.rlim_cur / 4, 1, 1024));
   }
 
-  static constexpr size_t kKeptStrangers = 16;
-  const size_t max_strangers_ = max_strangers();
-  Socket& listener_;
-  Listener* const door_;  // null: a meeting point
+  static constexpr size_t kMaxKept = 16;
+  const size_t max_unidentified_ = max_unidentified();
+  Socket& socket_;
+  Listener* const listener_;  // null: a meeting point
   const uint64_t magic_;
   const int first_;
   int expected_;
@@ -205,9 +205,9 @@ class AcceptLoop {
 
 // The meeting point: waits for all ranks, then tells each where rank 0 listens.
 void host_meeting(Socket& listener, uint64_t magic, milliseconds patience, const Flag& stop) {
-  AcceptLoop reception(listener, magic, patience);
-  std::map<int, Caller> callers = reception.run({Clock::time_point::max(), &stop});
-  const Address hub = callers.at(0).hello.door;
+  AcceptLoop accept_loop(listener, magic, patience);
+  std::map<int, Caller> callers = accept_loop.run({Clock::time_point::max(), &stop});
+  const Address hub = callers.at(0).hello.listener;
   const std::string text(reinterpret_cast<const char*>(&hub), sizeof(hub));
   for (auto& [rank, caller] : callers) {
     caller.socket.send_text(text, {Clock::now() + patience, &stop});
@@ -249,8 +249,8 @@ uint64_t random_magic() {
 // With NCCL_COMM_ID every rank must arrive at the same magic without having spoken.
 uint64_t magic_of(const std::string& text) { return mixed_with(0xcbf29ce484222325, text); }
 
-Hello hello_of(const Membership& self, const Listener& door) {
-  return {self.magic, self.rank, self.size, door.address};
+Hello hello_of(const Membership& self, const Listener& listener) {
+  return {self.magic, self.rank, self.size, listener.address};
 }
 
 }  // namespace
@@ -270,13 +270,13 @@ ncclUniqueId make_unique_id(const Settings& settings) {
     point.address = parse_address(settings.comm_id);
     point.magic = magic_of(settings.comm_id);
   } else {
-    Listener door = Listener::open(settings);
-    point = {random_magic(), door.address};
+    Listener listener = Listener::open(settings);
+    point = {random_magic(), listener.address};
     OpenIds& open = of_process<OpenIds>();
     const std::lock_guard lock(open.mutex);
     std::erase_if(open.stops, [](const auto& stop) { return stop.second.expired(); });
     open.stops[point.magic] =
-        host_meeting_in_background(std::move(door.listener), point.magic, settings.timeout).stop;
+        host_meeting_in_background(std::move(listener.socket), point.magic, settings.timeout).stop;
   }
   ncclUniqueId id;
   std::memset(&id, 0, sizeof(id));
@@ -293,10 +293,10 @@ void close_meeting(const ncclUniqueId& id) {
 }
 
 Listener Listener::open(const Settings& settings) {
-  Listener door;
-  door.listener = Socket::listen(local_address(settings.interface));
-  door.address = door.listener.bound();
-  return door;
+  Listener listener;
+  listener.socket = Socket::listen(local_address(settings.interface));
+  listener.address = listener.socket.bound();
+  return listener;
 }
 
 uint64_t mixed_with(uint64_t hash, std::string_view bytes) {
@@ -308,18 +308,18 @@ milliseconds patience_of(const Membership& self, const Settings& settings) {
   return self.rank == 0 ? settings.timeout : settings.timeout + kAnswerTime;
 }
 
-Star Star::join(const MeetingPoint& point, const Membership& self, Listener& door,
+Star Star::join(const MeetingPoint& point, const Membership& self, Listener& listener,
                 const Settings& settings, const Flag& stop) {
   const bool hosts =
       !settings.comm_id.empty() && self.rank == 0 && point.magic == magic_of(settings.comm_id);
-  if (!hosts) return meet(point, self, door, settings, stop);
+  if (!hosts) return meet(point, self, listener, settings, stop);
   // With NCCL_COMM_ID the id was made by arithmetic alone and rank 0 hosts the meeting. The one
   // before may be about to end.
   const Limit limit{Clock::now() + std::chrono::seconds(1), &stop};
   const Meeting meeting = host_meeting_in_background(Socket::listen(point.address, limit),
                                                      point.magic, settings.timeout);
   try {
-    return meet(point, self, door, settings, stop);
+    return meet(point, self, listener, settings, stop);
   } catch (...) {  // the next one there is not to meet those of this one
     meeting.stop->raise();
     meeting.over->wait();
@@ -327,21 +327,21 @@ Star Star::join(const MeetingPoint& point, const Membership& self, Listener& doo
   }
 }
 
-Star Star::meet(const MeetingPoint& point, const Membership& self, Listener& door,
+Star Star::meet(const MeetingPoint& point, const Membership& self, Listener& listener,
                 const Settings& settings, const Flag& stop) {
   // The meeting's answer, too, knows who is missing.
   const Limit limit{Clock::now() + settings.timeout + kAnswerTime, &stop};
-  const Hello hello = hello_of(self, door);
+  const Hello hello = hello_of(self, listener);
   Socket socket = Socket::connect(point.address, {Clock::now() + settings.timeout, &stop});
   socket.send(&hello, sizeof(hello), limit);
   const std::string answer = socket.receive_text(limit);
   Address hub;
   if (answer.size() != sizeof(hub)) fail(ncclInternalError, "malformed bootstrap answer");
   std::memcpy(&hub, answer.data(), sizeof(hub));
-  return join_hub(hub, self, door, settings, stop);
+  return join_hub(hub, self, listener, settings, stop);
 }
 
-Star Star::join_hub(const Address& hub, const Membership& self, Listener& door,
+Star Star::join_hub(const Address& hub, const Membership& self, Listener& listener,
                     const Settings& settings, const Flag& stop) {
   const Limit limit{Clock::now() + settings.timeout, &stop};
   Star star(self);
@@ -349,13 +349,13 @@ Star Star::join_hub(const Address& hub, const Membership& self, Listener& door,
     star.links_.resize(static_cast<size_t>(self.size));
     if (self.size == 1) return star;
     // The hub does not call itself.
-    AcceptLoop reception(door, self.magic, 1, self.size - 1, settings.timeout);
-    for (auto& [rank, caller] : reception.run(limit)) {
+    AcceptLoop accept_loop(listener, self.magic, 1, self.size - 1, settings.timeout);
+    for (auto& [rank, caller] : accept_loop.run(limit)) {
       if (rank < 1 || rank >= self.size) fail(ncclInvalidUsage, "rank {} is out of range", rank);
       star.links_[static_cast<size_t>(rank)] = std::move(caller.socket);
     }
   } else {
-    const Hello hello = hello_of(self, door);
+    const Hello hello = hello_of(self, listener);
     star.links_.push_back(Socket::connect(hub, limit));
     star.links_[0].send(&hello, sizeof(hello), limit);
   }
@@ -386,7 +386,7 @@ std::vector<std::string> Star::gather(const std::string& own, const Limit& limit
     return all;
   } catch (const Failure& unnamed) {
     const Failure failure(unnamed.code(), fmt::format("rank {}: {}", peer, unnamed.text()));
-    for (; answered < all.size(); ++answered) tell(answered, failure, limit);
+    for (; answered < all.size(); ++answered) notify(answered, failure, limit);
     throw failure;
   }
 }
@@ -398,11 +398,11 @@ void Star::require_links() const {
   }
 }
 
-void Star::tell(size_t peer, const Failure& failure, const Limit& limit) {
+void Star::notify(size_t peer, const Failure& failure, const Limit& limit) {
   try {
     links_[peer].send_failure(failure, limit);
   } catch (const Failure& gone) {
-    log(LogLevel::kInfo, self_.rank, "bootstrap: rank {} cannot be told of a failure: {}", peer,
+    log(LogLevel::kInfo, self_.rank, "bootstrap: rank {} cannot be notified of a failure: {}", peer,
         gone.text());
   }
 }

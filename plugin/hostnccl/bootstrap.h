@@ -43,7 +43,7 @@ struct Hello {
   uint64_t magic;
   int32_t rank;
   int32_t size;
-  Address door;
+  Address listener;
 };
 
 struct Caller {
@@ -54,13 +54,13 @@ struct Caller {
 // Where this rank can be called, open for the communicator's life: rank 0's is the hub, and the
 // communicators shrunk from this one start from it, one after another.
 struct Listener {
-  Socket listener;
+  Socket socket;
   Address address;
   // Between two of them. A rank may have given up, or never begun, the one that others still wait
   // for, and call for the next one.
-  std::deque<Socket> strangers;  // have not said hello yet
-  std::deque<Caller> early;      // for one that has not begun here
-  std::set<uint64_t> past;       // the magics of those that are over here
+  std::deque<Socket> unidentified;  // have not said hello yet
+  std::deque<Caller> early;         // for one that has not begun here
+  std::set<uint64_t> past;          // the magics of those that are over here
   static Listener open(const Settings& settings);
 };
 
@@ -82,10 +82,10 @@ std::chrono::milliseconds patience_of(const Membership& self, const Settings& se
 class Star {
  public:
   // Meets at `point` first to learn the hub's address.
-  static Star join(const MeetingPoint& point, const Membership& self, Listener& door,
+  static Star join(const MeetingPoint& point, const Membership& self, Listener& listener,
                    const Settings& settings, const Flag& stop);
-  // The hub's address is known already, as it is for a split. `door`: where the hub receives.
-  static Star join_hub(const Address& hub, const Membership& self, Listener& door,
+  // The hub's address is known already, as it is for a split. `listener`: where the hub receives.
+  static Star join_hub(const Address& hub, const Membership& self, Listener& listener,
                        const Settings& settings, const Flag& stop);
 
   std::vector<std::string> all_gather(const std::string& own, const Limit& limit);
@@ -95,11 +95,11 @@ class Star {
 
  private:
   explicit Star(const Membership& self) : self_(self) {}
-  static Star meet(const MeetingPoint& point, const Membership& self, Listener& door,
+  static Star meet(const MeetingPoint& point, const Membership& self, Listener& listener,
                    const Settings& settings, const Flag& stop);
   std::vector<std::string> gather(const std::string& own, const Limit& limit);  // on the hub
   std::vector<std::string> take_part(const std::string& own, const Limit& limit);
-  void tell(size_t peer, const Failure& failure, const Limit& limit);
+  void notify(size_t peer, const Failure& failure, const Limit& limit);
   Membership self_;
   std::vector<Socket> links_;
 };

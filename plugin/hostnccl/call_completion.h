@@ -21,7 +21,7 @@ class Completion {
   // Later calls are ignored. Runs the listeners on the caller's thread.
   void finish(Outcome outcome) {
     mark(std::move(outcome));
-    tell();
+    notify();
   }
 
   // finish in two steps, for callers that hold a lock: it has finished after the first; the second,
@@ -36,7 +36,7 @@ class Completion {
     }
     changed_.notify_all();
   }
-  void tell() {
+  void notify() {
     Listeners listeners;
     {
       std::lock_guard lock(mutex_);

@@ -99,27 +99,27 @@ Outcome Channel::take_leave(uint64_t collectives_done) {
   liveness_->say_goodbye(collectives_done);
   if (transport_ == nullptr) return {};  // revoked: nothing is on its way
   for (int peer = 0; peer < size_; ++peer) {
-    if (partners_[static_cast<size_t>(peer)]) shutdown_handshake_->say(peer, collectives_done);
+    if (partners_[static_cast<size_t>(peer)]) shutdown_handshake_->send(peer, collectives_done);
   }
   // Who is silent is found out after the timeout; here it beats, and yet does not take what comes.
   const auto patience = 2 * timeout_;
-  int unheard = -1;
+  int unconfirmed = -1;
   const bool in_time = serve_until(
       [&] {
-        unheard = shutdown_handshake_->unheard(*liveness_);
-        return unheard < 0 || liveness_->failure();
+        unconfirmed = shutdown_handshake_->unconfirmed(*liveness_);
+        return unconfirmed < 0 || liveness_->failure();
       },
       Clock::now() + patience);
-  if (unheard < 0 || stop_.raised()) return {};
+  if (unconfirmed < 0 || stop_.raised()) return {};
   if (in_time) {
     log(LogLevel::kInfo, rank_, "leaves, though rank {} may not have all that was sent to it: {}",
-        unheard, liveness_->failure()->text());
+        unconfirmed, liveness_->failure()->text());
     return {};
   }
   return Failure(ncclRemoteError,
                  fmt::format("rank {}: rank {} has not confirmed within {:.1f} s that it has all "
                              "that was sent to it",
-                             rank_, unheard, std::chrono::duration<double>(patience).count()));
+                             rank_, unconfirmed, std::chrono::duration<double>(patience).count()));
 }
 
 void Channel::linger() {
@@ -224,7 +224,7 @@ void Channel::check_all(Clock::time_point now) {
     throw *found_;
   }
   if (liveness_->failure()) throw *liveness_->failure();
-  if (due) shutdown_handshake_->listen(*liveness_);
+  if (due) shutdown_handshake_->receive(*liveness_);
   check_lost_peers(now);
   for (Call* call : calls_) {
     present_ = call;
@@ -236,7 +236,7 @@ void Channel::check_lost_peers(Clock::time_point now) {
   for (const auto& [peer, since] : transport_->lost_peers()) {
     if (liveness_->has_departed(peer)) continue;
     liveness_->service();  // we may learn of its goodbye, or a better reason
-    shutdown_handshake_->listen(*liveness_);
+    shutdown_handshake_->receive(*liveness_);
     if (liveness_->failure()) throw *liveness_->failure();
     if (!liveness_->has_departed(peer) && now - since > kGoodbyePatience) {
       fail(ncclRemoteError, "the connection to rank {} was lost", peer);

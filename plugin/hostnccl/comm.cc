@@ -56,18 +56,19 @@ void Comm::initialize() {
   member_ = meeting.member;
   if (!member_) return;
   self_ = meeting.self;
-  door_ = std::move(meeting.door);
+  listener_ = std::move(meeting.listener);
   log(LogLevel::kInfo, rank(), "init {:x}: rank {} of {}", magic(), rank(), size());
   Star star = meeting.join(settings_, *stop_);
 
-  const std::string door(reinterpret_cast<const char*>(&door_->address), sizeof(Address));
+  const std::string address(reinterpret_cast<const char*>(&listener_->address), sizeof(Address));
   const Limit limit{Clock::now() + patience_of(self_, settings_), stop_.get()};
-  for (const std::string& text : star.all_gather(door, limit)) {
+  for (const std::string& text : star.all_gather(address, limit)) {
     require(text.size() == sizeof(Address), ncclInternalError, "malformed address of a rank");
-    std::memcpy(&doors_.emplace_back(), text.data(), sizeof(Address));
+    std::memcpy(&listener_addresses_.emplace_back(), text.data(), sizeof(Address));
   }
   // By NCCL_COMM_ID all communicators would have one magic, and a group no order of them.
-  const std::string_view hub(reinterpret_cast<const char*>(doors_.data()), sizeof(Address));
+  const std::string_view hub(reinterpret_cast<const char*>(listener_addresses_.data()),
+                             sizeof(Address));
   const uint64_t met = std::exchange(self_.magic, mixed_with(magic(), hub));
   auto transport = std::make_unique<Transport>(rank(), data_device());
   const std::string connections = transport->connect(star.all_gather(transport->address(), limit));
@@ -83,10 +84,11 @@ void Comm::initialize() {
 // The loopback interface where all ranks are on one machine, or in one network namespace of it:
 // nothing of theirs can be reached from elsewhere. Else the one by which they met.
 std::string Comm::data_device() const {
-  const bool one_machine = std::ranges::all_of(
-      doors_, [&](const Address& door) { return door.same_host(door_->address); });
+  const bool one_machine = std::ranges::all_of(listener_addresses_, [&](const Address& address) {
+    return address.same_host(listener_->address);
+  });
   const std::string loopback = one_machine ? loopback_interface() : "";
-  return loopback.empty() ? interface_of(door_->address) : loopback;
+  return loopback.empty() ? interface_of(listener_->address) : loopback;
 }
 
 void Comm::admit(const std::vector<std::string>& connections, Transport& transport,
@@ -382,16 +384,16 @@ void Comm::destroy() {
 // A part is made and ended by its own thread, which needs nothing of the one that waits here.
 bool Comm::await_parts(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
-  return parts_changed_.wait_for(lock, patience, [this] { return parts_.empty(); });
+  return children_changed_.wait_for(lock, patience, [this] { return children_.empty(); });
 }
 
 void Comm::abort() {
   request_abort();
   std::unique_lock lock(mutex_);
-  for (const auto& part : parts_) {
+  for (const auto& part : children_) {
     if (const std::shared_ptr<Comm> held = part.lock()) held->request_abort();
   }
-  parts_changed_.wait(lock, [this] { return parts_.empty(); });
+  children_changed_.wait(lock, [this] { return children_.empty(); });
   lock.unlock();
   left_.wait();
 }
@@ -420,20 +422,20 @@ ncclResult_t Comm::async_error() {
   return part_failure_ ? part_failure_->code() : ncclSuccess;
 }
 
-// abort stops this communicator before it takes the lock: whatever is not among parts_ then has
+// abort stops this communicator before it takes the lock: whatever is not among children_ then has
 // been handed out, or is refused here.
 Outcome Comm::begin_part(const std::shared_ptr<Comm>& part) {
   std::lock_guard lock(mutex_);
   if (stop_->raised()) return ended_by_abort();
-  parts_.push_back(part);
+  children_.push_back(part);
   return {};
 }
 
 Outcome Comm::end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
                        const std::function<void()>& hand_out) {
   std::lock_guard lock(mutex_);
-  std::erase_if(parts_, [&](const auto& other) { return other.lock() == part; });
-  parts_changed_.notify_all();  // who waits for the parts goes on when the lock is free
+  std::erase_if(children_, [&](const auto& other) { return other.lock() == part; });
+  children_changed_.notify_all();  // who waits for the parts goes on when the lock is free
   if (!config_.blocking && !part_failure_) part_failure_ = failure;
   Outcome lost = failure;
   if (!lost && stop_->raised()) lost = ended_by_abort();

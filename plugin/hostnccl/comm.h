@@ -51,7 +51,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   struct Meeting {
     bool member = true;  // false: this rank is in no communicator (split without a colour)
     Membership self;
-    std::shared_ptr<Listener> door;
+    std::shared_ptr<Listener> listener;
     std::function<Star(const Settings&, const Flag&)> join;
   };
   // May take its time: it runs on the communicator's thread. The flag ends it early.
@@ -105,8 +105,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   // For split and shrink. Where all ranks can be called, learnt at the start.
   uint64_t magic() const { return self_.magic; }
-  Address door_of(int rank) const { return doors_.at(static_cast<size_t>(rank)); }
-  std::shared_ptr<Listener> door() const { return door_; }
+  Address listener_address(int rank) const {
+    return listener_addresses_.at(static_cast<size_t>(rank));
+  }
+  std::shared_ptr<Listener> listener() const { return listener_; }
   // Numbers such calls alike on all ranks: a split's when it is queued, as its ranks meet in that
   // order; a shrink's before anything of it can fail on one rank alone. They are counted apart, for
   // a rank that knows of a failure may leave out a split.
@@ -145,7 +147,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   bool await_parts(std::chrono::milliseconds patience);
   uint64_t next_part(uint64_t& count);
   // mutex_ is held.
-  bool is_divided() const { return !config_.blocking && !parts_.empty(); }
+  bool is_divided() const { return !config_.blocking && !children_.empty(); }
   void require_whole() const;
   void require_usable() const;
 
@@ -153,8 +155,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Meet meet_;
   const Settings settings_;
   Membership self_;
-  std::shared_ptr<Listener> door_;
-  std::vector<Address> doors_;
+  std::shared_ptr<Listener> listener_;
+  std::vector<Address> listener_addresses_;
   bool member_ = true;
 
   Flag wake_;
@@ -176,8 +178,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   uint64_t shrinks_ = 0;
   uint64_t late_splits_ = 0;
   Outcome part_failure_;  // the first of the parts since the latest of these calls
-  std::vector<std::weak_ptr<Comm>> parts_;  // being made
-  std::condition_variable parts_changed_;
+  std::vector<std::weak_ptr<Comm>> children_;  // being made
+  std::condition_variable children_changed_;
   std::atomic<bool> reports_later_{false};
   std::map<int, std::pair<Operator, ncclDataType_t>> operators_;
 };

@@ -34,12 +34,12 @@ void Liveness::service() {
   if (now < next_beat_) return;
   // We did not run, and so did not listen: perhaps the whole job was suspended.
   if (now - next_beat_ > timeout_ / 2) {
-    for (Link& link : links_) link.heard = now;
+    for (Link& link : links_) link.last_heard = now;
   }
   next_beat_ = now + std::clamp(timeout_ / 4, milliseconds(1), milliseconds(1000));
-  tell(make(Kind::kBeat));
+  notify(make(Kind::kBeat));
   for (Link& link : links_) {
-    if (link.socket.open() && now - link.heard > timeout_) {
+    if (link.socket.open() && now - link.last_heard > timeout_) {
       lose(link,
            fmt::format("was silent for {:.1f} s", static_cast<double>(timeout_.count()) / 1000));
     }
@@ -49,7 +49,7 @@ void Liveness::service() {
 void Liveness::report_failure(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
-  tell(make(Kind::kFailure, fmt::format("rank {} gave up: {}", rank_, failure.text())));
+  notify(make(Kind::kFailure, fmt::format("rank {} gave up: {}", rank_, failure.text())));
 }
 
 void Liveness::record(uint64_t number, uint64_t digest) {
@@ -61,13 +61,13 @@ void Liveness::report_position(const Position& position) {
   Notice notice = make(Kind::kPosition, position.text);
   notice.number = position.number;
   notice.digest = position.digest;
-  tell(notice);
+  notify(notice);
 }
 
 void Liveness::say_goodbye(uint64_t collectives_done) {
   Notice notice = make(Kind::kGoodbye);
   notice.number = collectives_done;
-  tell(notice);
+  notify(notice);
   depart(rank_, collectives_done);
 }
 
@@ -88,7 +88,7 @@ Liveness::Notice Liveness::make(Kind kind, const std::string& text) const {
 
 // A full socket means a peer that does not read: the silence check will find it, unless the socket
 // took a part of the notice, which nothing may follow.
-void Liveness::tell(const Notice& notice, int except) {
+void Liveness::notify(const Notice& notice, int except) {
   for (Link& link : links_) {
     if (!link.socket.open() || link.rank == except) continue;
     if (!link.socket.try_send(&notice, sizeof(notice))) lose(link, "does not read");
@@ -104,7 +104,7 @@ void Liveness::read(Link& link) {
       case Socket::Received::kEnd:
         return lose(link, "ended without a goodbye");
       case Socket::Received::kRecord:
-        link.heard = Clock::now();
+        link.last_heard = Clock::now();
         notice.text[sizeof(notice.text) - 1] = '\0';
         handle(notice);
     }
@@ -116,18 +116,18 @@ void Liveness::handle(const Notice& notice) {
     case Kind::kBeat:
       return;
     case Kind::kGoodbye:
-      if (is_hub()) tell(notice, notice.rank);
+      if (is_hub()) notify(notice, notice.rank);
       return depart(notice.rank, notice.number);
     case Kind::kEveryoneLeft:
       everyone_left_ = true;
       return;
     case Kind::kFailure:
       if (failure_) return;
-      if (is_hub()) tell(notice, notice.rank);
+      if (is_hub()) notify(notice, notice.rank);
       failure_ = Failure(ncclRemoteError, notice.text);
       return;
     case Kind::kPosition:
-      if (is_hub()) tell(notice, notice.rank);
+      if (is_hub()) notify(notice, notice.rank);
       positions_[notice.rank] = {notice.number, notice.digest, notice.text};
       return compare(notice.rank, positions_[notice.rank]);
   }
@@ -142,7 +142,7 @@ void Liveness::lose(Link& link, const std::string& cause) {
   depart(link.rank, 0);
   if (failure_) return;
   failure_ = Failure(ncclRemoteError, text);
-  tell(make(Kind::kFailure, text));
+  notify(make(Kind::kFailure, text));
 }
 
 void Liveness::depart(int rank, uint64_t collectives_done) {
@@ -154,7 +154,7 @@ void Liveness::check_everyone_left() {
   if (everyone_left_) return;
   if (is_hub()) {
     everyone_left_ = static_cast<int>(departed_.size()) == size_;
-    if (everyone_left_) tell(make(Kind::kEveryoneLeft));
+    if (everyone_left_) notify(make(Kind::kEveryoneLeft));
   } else {  // without the hub there is nobody left to hear of the others
     everyone_left_ = has_departed(rank_) && fds().empty();
   }

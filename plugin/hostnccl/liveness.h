@@ -70,12 +70,12 @@ class Liveness {
   struct Link {
     int rank;  // of the other side
     Socket socket;
-    Clock::time_point heard;
+    Clock::time_point last_heard;
   };
 
   bool is_hub() const { return rank_ == 0; }
   Notice make(Kind kind, const std::string& text = {}) const;
-  void tell(const Notice& notice, int except = -1);
+  void notify(const Notice& notice, int except = -1);
   void read(Link& link);
   void handle(const Notice& notice);
   void lose(Link& link, const std::string& cause);

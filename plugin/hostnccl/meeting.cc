@@ -15,7 +15,7 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-std::shared_ptr<Listener> open_door(const Settings& settings) {
+std::shared_ptr<Listener> open_listener(const Settings& settings) {
   return std::make_shared<Listener>(Listener::open(settings));
 }
 
@@ -24,13 +24,13 @@ struct Wish {
   int color;
   int key;
   int parent_rank;
-  Address door;
+  Address listener;
 };
 
 // Of those whose wishes have the rank's color. `split`: by which the parts of this split know each
 // other from all else.
 Comm::Meeting meeting_of(const std::vector<Wish>& wishes, const Wish& mine, uint64_t split,
-                         const std::shared_ptr<Listener>& door) {
+                         const std::shared_ptr<Listener>& listener) {
   if (mine.color == NCCL_SPLIT_NOCOLOR) return {false, {}, nullptr, nullptr};
   std::vector<Wish> members;
   for (const Wish& wish : wishes) {
@@ -44,8 +44,9 @@ Comm::Meeting meeting_of(const std::vector<Wish>& wishes, const Wish& mine, uint
   });
   const Membership self{mix(split, static_cast<uint64_t>(mine.color)),
                         static_cast<int>(me - members.begin()), static_cast<int>(members.size())};
-  return {true, self, door, [=, hub = members[0].door](const Settings& now, const Flag& stop) {
-            return Star::join_hub(hub, self, *door, now, stop);
+  return {true, self, listener,
+          [=, hub = members[0].listener](const Settings& now, const Flag& stop) {
+            return Star::join_hub(hub, self, *listener, now, stop);
           }};
 }
 
@@ -64,19 +65,19 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
   const MeetingPoint point = from_unique_id(id);
   return [=](const Settings& settings, const Flag&) {
     const Membership self{point.magic, rank, size};
-    std::shared_ptr<Listener> door = open_door(settings);
-    return Comm::Meeting{true, self, door, [=](const Settings& now, const Flag& stop) {
-                           return Star::join(point, self, *door, now, stop);
+    std::shared_ptr<Listener> listener = open_listener(settings);
+    return Comm::Meeting{true, self, listener, [=](const Settings& now, const Flag& stop) {
+                           return Star::join(point, self, *listener, now, stop);
                          }};
   };
 }
 
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
-  const std::shared_ptr<Listener> door = open_door(read_settings());
+  const std::shared_ptr<Listener> listener = open_listener(read_settings());
   const auto exchanged = std::make_shared<Flag>();
   auto wishes = std::make_shared<std::vector<Wish>>(static_cast<size_t>(parent->size()));
-  const Wish mine{color, key, parent->rank(), door->address};
+  const Wish mine{color, key, parent->rank(), listener->address};
   const auto own_place = static_cast<size_t>(parent->rank());
   (*wishes)[own_place] = mine;
   auto* all = reinterpret_cast<char*>(wishes->data());
@@ -96,21 +97,21 @@ Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
   return [=](const Settings&, const Flag& stop) {
     await(exchanged->fd(), POLLIN, {Clock::time_point::max(), &stop});
     if (const Outcome& failure = exchange->done->wait()) throw *failure;
-    return meeting_of(*wishes, mine, split, door);
+    return meeting_of(*wishes, mine, split, listener);
   };
 }
 
 Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key) {
-  const std::shared_ptr<Listener> door = open_door(read_settings());
-  const Wish mine{color, key, parent->rank(), door->address};
+  const std::shared_ptr<Listener> listener = open_listener(read_settings());
+  const Wish mine{color, key, parent->rank(), listener->address};
   const uint64_t split = mix(parent->magic(), ~parent->next_late_split());
   const Membership caller{split, parent->rank(), parent->size()};
-  return [=, hub = parent->door_of(0), reception = parent->door()](const Settings& settings,
-                                                                   const Flag& stop) {
-    Star star = Star::join_hub(hub, caller, *reception, settings, stop);
-    const std::string told(reinterpret_cast<const char*>(&mine), sizeof(mine));
+  return [=, hub = parent->listener_address(0), parent_listener = parent->listener()](
+             const Settings& settings, const Flag& stop) {
+    Star star = Star::join_hub(hub, caller, *parent_listener, settings, stop);
+    const std::string words(reinterpret_cast<const char*>(&mine), sizeof(mine));
     const Limit limit{Clock::now() + patience_of(caller, settings), &stop};
-    return meeting_of(wishes_in(star.all_gather(told, limit)), mine, split, door);
+    return meeting_of(wishes_in(star.all_gather(words, limit)), mine, split, listener);
   };
 }
 
@@ -127,11 +128,11 @@ Comm::Meet meet_by_shrink(const CommPtr& parent, uint64_t number,
   require(me != survivors.end(), ncclInvalidArgument, "this rank is among the excluded ones");
   const Membership self{magic, static_cast<int>(me - survivors.begin()),
                         static_cast<int>(survivors.size())};
-  const Address hub = parent->door_of(survivors[0]);
-  return [=, reception = parent->door()](const Settings& settings, const Flag&) {
-    return Comm::Meeting{true, self, open_door(settings),
+  const Address hub = parent->listener_address(survivors[0]);
+  return [=, parent_listener = parent->listener()](const Settings& settings, const Flag&) {
+    return Comm::Meeting{true, self, open_listener(settings),
                          [=](const Settings& now, const Flag& stop) {
-                           return Star::join_hub(hub, self, *reception, now, stop);
+                           return Star::join_hub(hub, self, *parent_listener, now, stop);
                          }};
   };
 }

@@ -40,7 +40,7 @@ void require_compatible(const PendingInit& init, const PendingInit& other) {
   require(init.blocking == other.blocking, ncclInvalidArgument,
           "blocking and non-blocking communicators are not allowed in the same group");
   const bool one_parent = init.parent != nullptr && init.parent == other.parent;
-  require(!one_parent || !(init.at_door || other.at_door), ncclInvalidUsage,
+  require(!one_parent || !(init.at_listener || other.at_listener), ncclInvalidUsage,
           "a group that shrinks a communicator, or splits a revoked one, makes no other part of "
           "it");
 }

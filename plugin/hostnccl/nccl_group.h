@@ -19,7 +19,7 @@ struct PendingInit {
   ncclComm_t* out = nullptr;
   bool blocking = true;  // whether the call does: a part's goes by its parent, as in NCCL
   CommPtr parent;        // of a split or shrink; null: `out` is set before the initialisation ends
-  bool at_door = false;  // its ranks meet at the parent's door, which serves one part at a time
+  bool at_listener = false;  // its ranks meet at the parent's, which serves one part at a time
 };
 
 class Group {

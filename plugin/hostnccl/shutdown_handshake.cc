@@ -15,7 +15,7 @@ ShutdownHandshake::ShutdownHandshake(Channel& channel)
   }
 }
 
-void ShutdownHandshake::say(int peer, uint64_t collectives_done) {
+void ShutdownHandshake::send(int peer, uint64_t collectives_done) {
   Words& words = ours_[static_cast<size_t>(peer)];
   words.collectives_done = collectives_done;
   try {
@@ -26,7 +26,7 @@ void ShutdownHandshake::say(int peer, uint64_t collectives_done) {
   }
 }
 
-int ShutdownHandshake::unheard(const Liveness& liveness) {
+int ShutdownHandshake::unconfirmed(const Liveness& liveness) {
   for (size_t peer = 0; peer < ours_.size(); ++peer) {
     Words& words = ours_[peer];
     if (words.pending && words.request.over()) words.pending = false;
@@ -37,7 +37,7 @@ int ShutdownHandshake::unheard(const Liveness& liveness) {
   return -1;
 }
 
-void ShutdownHandshake::listen(Liveness& liveness) {
+void ShutdownHandshake::receive(Liveness& liveness) {
   for (size_t peer = 0; peer < theirs_.size(); ++peer) {
     Words& words = theirs_[peer];
     if (!words.pending || !words.request.over()) continue;

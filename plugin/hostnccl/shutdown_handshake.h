@@ -15,11 +15,11 @@ class ShutdownHandshake {
   explicit ShutdownHandshake(Channel& channel);
 
   // To that rank. `collectives_done`: as in a goodbye.
-  void say(int peer, uint64_t collectives_done);
-  // A rank that may not have heard ours, or -1. One that cannot hear it any more does not count.
-  int unheard(const Liveness& liveness);
+  void send(int peer, uint64_t collectives_done);
+  // A rank that may not have received ours, or -1. One that cannot any more does not count.
+  int unconfirmed(const Liveness& liveness);
   // Passes on those that have come.
-  void listen(Liveness& liveness);
+  void receive(Liveness& liveness);
   // Before the transport closes. What is still to be sent stays where it is.
   void drop();
 

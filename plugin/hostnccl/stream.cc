@@ -93,7 +93,7 @@ void Stream::pump(std::unique_lock<std::mutex>& lock) {
     if (item.until == nullptr) count_finished({});
     lock.unlock();
     if (item.start) item.start();
-    if (item.signals != nullptr) item.signals->tell();
+    if (item.signals != nullptr) item.signals->notify();
     if (item.until != nullptr) item.until->then(std::move(item.end));
     item = {};
     lock.lock();

@@ -8,14 +8,14 @@ namespace hostnccl {
 Traffic::Traffic(Channel& channel) : channel_(channel) {
   for (const PeerQueue::Direction direction : {PeerQueue::kIn, PeerQueue::kOut}) {
     for (int distance = 0; distance < channel.size(); ++distance) {
-      flows_.emplace_back((channel.rank() + distance) % channel.size(), direction);
+      queues_.emplace_back((channel.rank() + distance) % channel.size(), direction);
     }
   }
 }
 
 PeerQueue& Traffic::with(int peer, PeerQueue::Direction direction) {
   const int distance = (peer + channel_.size() - channel_.rank()) % channel_.size();
-  return flows_[static_cast<size_t>(direction * channel_.size() + distance)];
+  return queues_[static_cast<size_t>(direction * channel_.size() + distance)];
 }
 
 void Traffic::start(const std::vector<Transfer>& transfers) {
@@ -36,12 +36,12 @@ void Traffic::start(const std::vector<Transfer>& transfers) {
 
 bool Traffic::waits_for(int peer, const Call& call) const {
   return std::ranges::any_of(
-      flows_, [&](const PeerQueue& flow) { return flow.peer() == peer && flow.holds(call); });
+      queues_, [&](const PeerQueue& queue) { return queue.peer() == peer && queue.holds(call); });
 }
 
 bool Traffic::advance() {
   bool moved = false;
-  for (PeerQueue& flow : flows_) moved |= flow.advance(channel_);
+  for (PeerQueue& queue : queues_) moved |= queue.advance(channel_);
   return moved;
 }
 

@@ -50,7 +50,7 @@ class Traffic {
   Channel& channel_;
   // By direction and distance of the peer. Receives come first, so that what the others send finds
   // its place.
-  std::vector<PeerQueue> flows_;
+  std::vector<PeerQueue> queues_;
 };
 
 }  // namespace hostnccl

@@ -24,9 +24,9 @@ class ByHand {
   void join(const ncclUniqueId& id, const Settings& settings) {
     const Limit limit{Clock::now() + settings.timeout, &stop_};
     const MeetingPoint point = from_unique_id(id);
-    Listener door = Listener::open(settings);
-    Star star = Star::join(point, {point.magic, rank_, 2}, door, settings, stop_);
-    const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
+    Listener listener = Listener::open(settings);
+    Star star = Star::join(point, {point.magic, rank_, 2}, listener, settings, stop_);
+    const std::string at(reinterpret_cast<const char*>(&listener.address), sizeof(Address));
     star.all_gather(at, limit);
     const std::string made = transport_.connect(star.all_gather(transport_.address(), limit));
     const std::vector<std::string> connections = star.all_gather(made, limit);

@@ -108,7 +108,7 @@ TEST_F(Logged, AMeetingWaitsForRoomForItsCallers) {
   Hello hello{};
   hello.magic = point.magic;
   hello.size = 1;
-  hello.door = point.address;
+  hello.listener = point.address;
   caller.send(&hello, sizeof(hello), {limit});
   EXPECT_EQ(caller.receive_text({limit}).size(), sizeof(Address));
 }

@@ -101,9 +101,9 @@ TEST(Transport, APeerThatGoesWhileItIsConnectedToIsAFailure) {
       const Flag stop;
       const Limit limit{Clock::now() + settings.timeout, &stop};
       const MeetingPoint point = from_unique_id(id);
-      Listener door = Listener::open(settings);
-      Star star = Star::join(point, {point.magic, 1, 2}, door, settings, stop);
-      const std::string at(reinterpret_cast<const char*>(&door.address), sizeof(Address));
+      Listener listener = Listener::open(settings);
+      Star star = Star::join(point, {point.magic, 1, 2}, listener, settings, stop);
+      const std::string at(reinterpret_cast<const char*>(&listener.address), sizeof(Address));
       star.all_gather(at, limit);
       star.all_gather(resetter.address(), limit);
       resetter.wait_for_reset();
