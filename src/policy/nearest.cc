@@ -24,20 +24,35 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+}  // namespace
+
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
-  constexpr size_t kLongest = 64;  // longer than any typing error
+  constexpr size_t kLongest = 64;   // longer than any typing error
+  constexpr size_t kBeginning = 3;  // characters of a name that are enough to know it by
   std::string_view best;
   if (word.size() > kLongest) return best;
+  const std::string small = lower(word);
   size_t least = SIZE_MAX;
   for (const std::string_view name : known) {
-    const size_t distance = edit_distance(word, name);
+    const size_t distance = edit_distance(small, lower(name));
     // Allows one error in three characters, and never the whole name.
     if (distance >= least || distance > std::max<size_t>(1, name.size() / 3)) continue;
     if (distance >= name.size()) continue;
     least = distance;
     best = name;
   }
-  return best;
+  if (!best.empty() || word.size() < kBeginning) return best;
+  const auto begins = [&](std::string_view name) { return lower(name).starts_with(small); };
+  const auto longer = std::ranges::find_if(known, begins);
+  return longer != known.end() ? *longer : best;
 }
 
 std::string hint(std::string_view word, std::span<const std::string_view> known) {

@@ -2,6 +2,8 @@
 // them (scheme_codec.cc).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "policy/nearest.h"
 
 namespace terse {
 
@@ -52,7 +53,13 @@ void read_options(std::string_view text, const OptionKey<Draft> (&keys)[n], std:
     if (equals == option.npos) refuse_scheme(text, "\"{}\" is not key=value", shortened(option));
     const std::string_view name = option.substr(0, equals);
     const auto key = std::ranges::find(keys, name, &OptionKey<Draft>::name);
-    if (key == keys + n) refuse_scheme(text, "unknown key \"{}\"; {}", shortened(name), known());
+    if (key == keys + n) {
+      std::string_view names[n];
+      for (size_t i = 0; i < n; ++i) names[i] = keys[i].name;
+      const std::string_view meant = nearest(name, names);
+      refuse_scheme(text, "unknown key \"{}\"; {}{}", shortened(name), known(),
+                    meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant));
+    }
     const unsigned bit = 1u << (key - keys);
     if (seen & bit) refuse_scheme(text, "{} is given twice", name);
     seen |= bit;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "policy/scheme.h"
@@ -9,20 +10,25 @@
 namespace terse {
 namespace {
 
-constexpr std::string_view kUnits = "KMG";
+constexpr std::string_view kUnits = "KMG", kSmallUnits = "kmg";
+
+// Power of 1024 that a unit stands for: K, k, KB or KiB is 1; empty: it is none.
+std::optional<size_t> power_of(std::string_view unit) {
+  if (unit.empty() || unit == "B") return 0;
+  const size_t k = std::min(kUnits.find(unit.front()), kSmallUnits.find(unit.front()));
+  const std::string_view rest = unit.substr(1);
+  if (k >= kUnits.size() || !(rest.empty() || rest == "B" || rest == "iB")) return {};
+  return k + 1;
+}
 
 }  // namespace
 
 std::optional<uint64_t> parse_size(std::string_view text) {
-  uint64_t unit = 1;
-  if (!text.empty()) {
-    const size_t k = kUnits.find(text.back());
-    if (k != kUnits.npos) {
-      unit = uint64_t{1} << 10 * (k + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const std::optional<uint64_t> number = parse_number(text);
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::optional<size_t> power = power_of(text.substr(digits));
+  if (!power) return {};
+  const uint64_t unit = uint64_t{1} << 10 * *power;
+  const std::optional<uint64_t> number = parse_number(text.substr(0, digits));
   if (!number || *number > UINT64_MAX / unit) return {};
   return *number * unit;
 }

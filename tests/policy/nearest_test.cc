@@ -22,11 +22,25 @@ TEST(Nearest, IsASlipAway) {
   EXPECT_EQ(nearest("byte", kKnown), "bytes");
   EXPECT_EQ(nearest("rank", kKnown), "ranks");
   EXPECT_EQ(nearest("ops", kKnown), "op");
+  EXPECT_EQ(nearest("BYTES", kKnown), "bytes");
   EXPECT_EQ(nearest("colour", kKnown), "");
   EXPECT_EQ(nearest("", kKnown), "");
   EXPECT_EQ(nearest(std::string(1000, 'b'), kKnown), "");
   EXPECT_EQ(hint("bytse", kKnown), "; did you mean \"bytes\"?");
   EXPECT_EQ(hint("colour", kKnown), "; known are bytes, ranks and op");
+}
+
+TEST(Nearest, IsWhatTheWordBegins) {
+  constexpr std::string_view kKnown[] = {"bf16", "fp8e4m3", "fp8e5m2"};
+  EXPECT_EQ(nearest("fp8", kKnown), "fp8e4m3");
+  EXPECT_EQ(nearest("FP8E5", kKnown), "fp8e5m2");
+  EXPECT_EQ(nearest("fp", kKnown), "") << "too short";
+}
+
+TEST(Size, HasUnitsAsPeopleWriteThem) {
+  for (const char* text :
+       {"64M", "64m", "64MB", "64MiB", "64mB", "65536K", "67108864", "67108864B"})
+    EXPECT_EQ(parse_size(text), uint64_t{64} << 20) << text;
 }
 
 TEST(Size, PrintsTheShortestTextThatParsesBack) {
@@ -46,8 +60,8 @@ TEST(Size, PrintsTheShortestTextThatParsesBack) {
     EXPECT_EQ(print_size(c.bytes), c.text);
     EXPECT_EQ(parse_size(c.text), c.bytes);
   }
-  for (const char* text : {"", "K", "1k", "1KK", "1.5K", "-1", "+1", " 1", "1 ", "0x1", "16777216T",
-                           "18446744073709551615G"})
+  for (const char* text : {"", "K", "1KK", "1.5K", "1Mb", "1MI", "1BB", "MB", "-1", "+1", " 1",
+                           "1 ", "0x1", "16777216T", "18446744073709551615G"})
     EXPECT_FALSE(parse_size(text)) << text;
 }
 
