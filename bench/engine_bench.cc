@@ -3,6 +3,7 @@
 // backend do nothing here.
 #include <benchmark/benchmark.h>
 
+#include "engine/call/jobs.h"
 #include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "engine/run/work.h"
@@ -28,7 +29,7 @@ void decide_and_plan(benchmark::State& state) {
   Caller caller(static_cast<size_t>(state.range(0)));
   for (auto _ : state) {
     const Route way = route(caller.c.state, caller.request, caller.scheme);
-    const Job job{&caller.c.state, caller.request, way.scheme, way.rule, way.reduction, false};
+    const Job job = job_by_route(caller.c.state, caller.request, way);
     benchmark::DoNotOptimize(plan_of_collective(job).get());
   }
 }
