@@ -111,9 +111,9 @@ class Usage(unittest.TestCase):
         for words in (["run", "--scheme", "int8", "true"], ["scheme", "int8"],
                       ["explain", "--scheme", "int8"]):
             with self.subTest(words):
-                code, _, err = terse(*words, TERSE_MIN_BYTES="64KB")
+                code, _, err = terse(*words, TERSE_MIN_BYTES="64KG")
                 self.assertNotEqual(code, 0)
-                self.assertIn('TERSE_MIN_BYTES="64KB": it must be a number of bytes', err)
+                self.assertIn('TERSE_MIN_BYTES="64KG": it must be a number of bytes', err)
         self.assertEqual(terse("run", "--trace", "200000", "true"),
                          (1, "", 'terse: TERSE_TRACE="200000": it must be 0 to 100000 calls\n'))
         self.assertEqual(terse("run", "true", TERSE_LOG="loud"),
