@@ -63,7 +63,8 @@ class Maker {
 
  private:
   // Takes back that a call must be compressed where it cannot: of other types and operations, of
-  // nothing, by one rank alone, or on a paused communicator.
+  // nothing, by one rank alone, on a paused communicator, or of what presets keep native: gathers
+  // of fp32.
   void drop_impossible_demands(Program& program) const {
     bool is_paused[kCommunicators] = {};
     for (Step& step : program.steps) {
@@ -71,7 +72,8 @@ class Maker {
         is_paused[step.request->communicator] = step.request->kind == Request::kPause;
       for (Call& c : step.calls)
         if (c.configured == Configured::kMustCompress &&
-            (!is_for_schemes(c) || c.count == 0 || least_size() < 2 || is_paused[c.communicator]))
+            (!is_for_schemes(c) || c.count == 0 || least_size() < 2 || is_paused[c.communicator] ||
+             (c.kind == Kind::kAllGather && c.datatype == ncclFloat32)))
           c.configured = Configured::kScheme;
     }
   }
