@@ -96,6 +96,10 @@ if(NOT TERSE_SANITIZE)  # whose run-time such programs would need before
                    $<TARGET_FILE:terse_nccl> $<TARGET_FILE:interpose_environment>)
 endif()
 
+# What programs link where hostnccl is not built; compiled here, as this build has hostnccl.
+add_library(nccl_stub_compiles OBJECT ${PROJECT_SOURCE_DIR}/plugin/nccl_stub/stub.c)
+target_include_directories(nccl_stub_compiles PRIVATE ${PROJECT_SOURCE_DIR}/plugin)
+
 # A program with such an NCCL in it, whose symbols it shows.
 add_library(old_nccl_inside OBJECT fake/old_nccl.c)
 set_target_properties(old_nccl_inside PROPERTIES C_VISIBILITY_PRESET default
