@@ -63,18 +63,24 @@ class Maker {
 
  private:
   // Takes back that a call must be compressed where it cannot: of other types and operations, of
-  // nothing, by one rank alone, on a paused communicator, or of what presets keep native: gathers
-  // of fp32.
+  // nothing, by one rank alone, of what presets keep native (gathers of fp32), on a paused
+  // communicator, or on one with exact ranges, which may be most of a small message.
   void drop_impossible_demands(Program& program) const {
-    bool is_paused[kCommunicators] = {};
+    bool is_paused[kCommunicators] = {}, has_ranges[kCommunicators] = {};
     for (Step& step : program.steps) {
-      if (step.request && step.request->kind != Request::kExclude)
-        is_paused[step.request->communicator] = step.request->kind == Request::kPause;
-      for (Call& c : step.calls)
+      if (const std::optional<Request>& r = step.request) {
+        if (r->kind == Request::kExclude)
+          has_ranges[r->communicator] = true;
+        else
+          is_paused[r->communicator] = r->kind == Request::kPause;
+      }
+      for (Call& c : step.calls) {
+        const bool is_native = is_paused[c.communicator] || has_ranges[c.communicator] ||
+                               (c.kind == Kind::kAllGather && c.datatype == ncclFloat32);
         if (c.configured == Configured::kMustCompress &&
-            (!is_for_schemes(c) || c.count == 0 || least_size() < 2 || is_paused[c.communicator] ||
-             (c.kind == Kind::kAllGather && c.datatype == ncclFloat32)))
+            (is_native || !is_for_schemes(c) || c.count == 0 || least_size() < 2))
           c.configured = Configured::kScheme;
+      }
     }
   }
 
