@@ -55,10 +55,10 @@ TEST(Sharing, AsFarAsMemoryGoes) {
   const size_t one = caller.groups(Collective::kAllReduce, kCount, 1);
   const Request r = caller.request(Collective::kAllReduce, kCount);
   const Job job{.communicator = &caller.c.state,
-                  .request = r,
-                  .scheme = caller.scheme,
-                  .rule = kNoRule,
-                  .reduction = {}};
+                .request = r,
+                .scheme = caller.scheme,
+                .rule = kNoRule,
+                .reduction = {}};
   ASSERT_GT(plan_of_collective(job)->scratch_bytes, size_t{1} << 20);
   const size_t each = (plan_of_collective(job)->scratch_bytes + 255) / 256 * 256;
   for (const size_t places : {1u, 2u, 3u, 7u}) {
