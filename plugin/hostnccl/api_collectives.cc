@@ -96,18 +96,18 @@ ncclResult_t submit(const ncclCollConfig_t* config, Kind kind, Args... args) {
 }  // namespace
 
 // ncclAllReduce and its like, and those with a configuration.
-#define NCCL_MESSAGE(suffix, form, from, to, name, ...)                                     \
+#define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                  \
   ncclResult_t nccl##suffix(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream) { \
     return submit(Kind::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream);                  \
   }
+#include <nccl_collectives.inc>
+
 #define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                        \
-  ncclResult_t nccl##suffix(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream) {       \
-    return submit(Kind::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream);                        \
-  }                                                                                               \
   ncclResult_t nccl##suffix##Config(NCCL_PARAMETERS_##form, ncclComm_t comm, cudaStream_t stream, \
                                     const ncclCollConfig_t* config) {                             \
     return submit(config, Kind::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream);                \
   }
+#define NCCL_MESSAGE(...)
 #include <nccl_collectives.inc>
 
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
