@@ -81,8 +81,7 @@ void build(benchmark::State& state) {
               .root = 0,
               .count = static_cast<size_t>(state.range(1)) / sizeof(float),
               .dtype = codec::Dtype::kFloat32,
-              .spec = scheme.spec,
-              .intra = scheme.intra,
+              .forms = scheme.forms(),
               .algorithm = {},
               .verified = false};
   const plan::Topology topology = nodes_of_eight(ranks);

@@ -24,7 +24,7 @@ def list_of(parse, names=None):
 def split_schemes(text):
     """At the commas between schemes, not at those before a scheme's next key, or number; each
     once."""
-    schemes = re.split(r",(?![a-z]+=|[0-9])", text)
+    schemes = re.split(r",(?![a-z-]+=|[0-9])", text)
     return tuple(dict.fromkeys(scheme for scheme in schemes if scheme))
 
 

@@ -71,7 +71,7 @@ Scheme::Scheme(const TerseApi& api, const std::string& text)
     throw std::invalid_argument("--scheme " + text + ": " + api.get_last_error());
   }
   handle_.reset(handle);
-  std::array<char, 64> canonical;
+  std::array<char, 256> canonical;  // with all options
   if (api.scheme_print(handle, canonical.data(), canonical.size()) != ncclSuccess) {
     throw std::invalid_argument("--scheme " + text + ": " + api.get_last_error());
   }

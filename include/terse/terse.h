@@ -109,6 +109,11 @@ typedef struct terseScheme terseScheme_t;
  *                    one of the least squared error, of all 2^bits codes (nearest only)
  *   hadamard=N       32: each 32 elements go through a Walsh-Hadamard transform first, which
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
+ *   intra=NAME       codec for what stays within a node, or off: it travels as it is (default: the
+ *                    scheme's own)
+ *   second=NAME      codec for what an AllReduce or Reduce quantizes a second time, a sum on its
+ *                    way to all ranks (default: the scheme's own)
+ *   second-round=R   how such a sum is rounded (default: as round says)
  *   learn=L          of learned: at which calls of a kind the levels are fitted to what is sent,
  *                    up to 8 numbers with plus signs or commas between them (default
  *                    1+100+1000+10000), or never

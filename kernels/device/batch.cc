@@ -27,7 +27,7 @@ bool is_raw(const Source& source) { return source.format.raw(); }
 KernelId kernel_of(const Combine& work) {
   const codec::Spec *from = codec::packed_source(work), *to = work.target.format.spec();
   require(from != nullptr || to != nullptr, "nothing is packed");
-  KernelId id{from != nullptr ? *from : *to, codec::Dtype::kFloat32, to != nullptr,
+  KernelId id{to != nullptr ? *to : *from, codec::Dtype::kFloat32, to != nullptr,
               codec::transforms(work)};
   if (work.target.format.raw())
     id.raw = work.target.format.dtype();
@@ -60,7 +60,8 @@ void check(const Combine& work, const KernelId& id) {
               (d.sharing == codec::Sharing::kMerged && std::ranges::none_of(work.sources, is_raw)),
           "merges of what is not packed, or not merged");
   const auto fits = [&](const codec::Format& format) {
-    return format == id.raw || format == id.spec;
+    if (format.raw()) return format == id.raw;
+    return packs_alike(*format.spec(), id.spec);
   };
   require(fits(work.target.format) && std::ranges::all_of(work.sources, fits, &Source::format),
           "raw memory of two types, or bodies of two specs");

@@ -68,7 +68,7 @@ void explain_plan(const PlanRequest& r) {
            r.collective);
   require_valid(settings());
   const plan::Shape shape =
-      shape_of({scheme.spec, scheme.intra}, r.count, r.element_bytes, {r.ranks, r.rank, r.root},
+      shape_of(scheme.forms(), r.count, r.element_bytes, {r.ranks, r.rank, r.root},
                {chunk_policy_of(settings(), plan::default_chunk_policy(r.gpu)),
                 plan::even_topology(r.ranks, r.nodes)});
   require_feasible(collective, shape, false);

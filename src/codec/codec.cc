@@ -239,7 +239,7 @@ bool transforms(const Combine& work) {
 
 bool changes_spec(const Combine& work) {
   const Spec *from = packed_source(work), *to = work.target.format.spec();
-  return from != nullptr && to != nullptr && *from != *to;
+  return from != nullptr && to != nullptr && !packs_alike(*from, *to);
 }
 
 void combine(const Combine& work) {

@@ -68,11 +68,11 @@ struct Multiplier {
 // source is multiplied by factor * premultiply, of a packed one the parameters by the factor: so a
 // mean cannot overflow where no element does. The factor is in (0, 1].
 //
-// Packed sources are all of one spec; a packed target may be of another one where no source is raw
-// and the blocks of one divide those of the other. Bodies hold `total` elements, of which
-// [first, first + count) are done. `first` is a multiple of all blocks, and so is `count` unless it
-// ends the bodies. Raw pointers are those of element 0. A raw target may be a raw source's own
-// memory; packed memory must not overlap with anything.
+// Packed sources are all of one spec; a packed target may be rounded otherwise, or be of another
+// spec where no source is raw and the blocks of one divide those of the other. Bodies hold `total`
+// elements, of which [first, first + count) are done. `first` is a multiple of all blocks, and so
+// is `count` unless it ends the bodies. Raw pointers are those of element 0. A raw target may be a
+// raw source's own memory; packed memory must not overlap with anything.
 struct Combine {
   std::span<const Source> sources;
   Target target;
@@ -94,7 +94,7 @@ void combine(const Combine& work);
 // Of the packed sources; null where there is none.
 const Spec* packed_source(const Combine& work);
 
-// Whether the target is packed in another way than the sources.
+// Returns true if the target is packed in another way than the sources.
 bool changes_spec(const Combine& work);
 
 // Whether the sum is of transformed elements: as packed sources are, or, where there is none, a

@@ -40,6 +40,12 @@ struct Spec {
   auto operator<=>(const Spec&) const = default;
 };
 
+// Returns true if bodies of one are bodies of the other: they differ in rounding at most.
+constexpr bool packs_alike(Spec a, const Spec& b) {
+  a.rounding = b.rounding;
+  return a == b;
+}
+
 // What a codec's arithmetic needs to know of its spec.
 struct Form {
   int bits;

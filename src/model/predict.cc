@@ -98,7 +98,7 @@ Steps exchange(const plan::Step& step, int rank, const Topology& t) {
 Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape) {
   const Topology& t = shape.topology;
   const plan::Plan plan = algorithm.build(shape);
-  Work work{.steps = plan.steps.size() + (shape.packing.draws ? 1 : 0)};  // it looks first
+  Work work{.steps = plan.steps.size() + (shape.draws() ? 1 : 0)};  // it looks first
   for (const plan::Step& step : plan.steps) {
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())

@@ -120,9 +120,7 @@ class Builder : public Assembly {
   // Returns the share of a draw if the format's errors cancel by it.
   std::optional<SharedDraw> if_shared(std::optional<SharedDraw> draw,
                                       Format format = Format::kPacked) const {
-    const Packing& packing =
-        format == Format::kIntraPacked ? shape_.within.packing : shape_.packing;
-    return packing.shares_draws ? draw : std::nullopt;
+    return shape_.packing_of(format).shares_draws ? draw : std::nullopt;
   }
 
   // Place of raw elements of the caller's buffer.

@@ -29,15 +29,16 @@ class Chunks {
   Chunks(const Shape& shape, size_t shard, size_t shards, size_t total, size_t rows,
          size_t places = 0)
       : shard_(shard), places_(places != 0 ? places : shards), total_(total), rows_(rows) {
-    const size_t quantum = std::max(shape.packing.quantum, shape.within.packing.quantum);
     const size_t wanted = shape.chunk_policy.chunk(total * shape.element_bytes, shards);
     const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
     const size_t chunks =
         std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, ChunkPolicy::kMaxChunks);
     // Chunks of equal size, in whole blocks.
-    step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks), quantum);
+    step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks), shape.quantum());
     count_ = std::max<size_t>(1, (shard + step_ - 1) / step_);
-    stride_ = round_up(shape.packing.bytes(longest()), kAlignment);
+    stride_ = round_up(std::max(shape.packing.bytes(longest()),
+                                shape.sum.repacks() ? shape.sum.packing.bytes(longest()) : 0),
+                       kAlignment);
     // Slots for chunks in flight: at most as much as the packed message and two chunks.
     const size_t cost = rows * std::max<size_t>(1, shard * places_ / total);
     slots_ = std::clamp<size_t>((count_ + 2) / cost, 1, std::min(count_, kMaxSlots));

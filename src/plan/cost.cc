@@ -16,6 +16,7 @@ size_t bytes(const Shape& s, Format format, size_t count) {
   return count == 0 ? 0 : s.bytes(format, count);
 }
 size_t packed(const Shape& s, size_t count) { return bytes(s, Format::kPacked, count); }
+size_t sum_packed(const Shape& s, size_t count) { return bytes(s, s.sum.format, count); }
 
 size_t others(const Shape& s) { return static_cast<size_t>(s.ranks) - 1; }
 size_t far_ranks(const Shape& s) {
@@ -74,9 +75,21 @@ Traffic to_owners(const Shape& s, const Shards& shards) {
   return sent;
 }
 
-// Shards in two levels, of blocks of either format.
-Shards in_two_levels(const Shape& s, size_t owners) {
-  return {s, owners, packed, std::max(s.packing.quantum, s.within.packing.quantum)};
+// Shards of sums that are quantized twice: to be summed, and as sums.
+struct TwiceShards {
+  explicit TwiceShards(const Shape& s)
+      : once(s, s.ranks, packed, quantum(s)), sums(s, s.ranks, sum_packed, quantum(s)) {}
+
+  static size_t quantum(const Shape& s) {
+    return std::max(s.packing.quantum, s.sum.packing.quantum);
+  }
+
+  const Shards once, sums;
+};
+
+// Shards in two levels.
+Shards in_two_levels(const Shape& s, size_t owners, BytesOf bytes_of = packed) {
+  return {s, owners, bytes_of, s.quantum()};
 }
 
 // Bytes that a neighbour gets of the ranks at a place in two levels, in one message if packed:
@@ -97,13 +110,17 @@ size_t row(const Shape& s, const Shards& shards, std::span<const size_t> owners,
 // Message in shards, to ranks in two levels.
 class Rows {
  public:
-  explicit Rows(const Shape& s) : s_(s), shards_(in_two_levels(s, s.ranks)), grid_(s.topology) {}
+  explicit Rows(const Shape& s)
+      : s_(s),
+        shards_(in_two_levels(s, s.ranks)),
+        sums_(in_two_levels(s, s.ranks, sum_packed)),
+        grid_(s.topology) {}
 
   // Bytes for the ranks at a place.
   size_t row(size_t place, Format format) const {
     return plan::cost::row(s_, shards_, grid_.at_place(place), format);
   }
-  size_t own_row() const { return row(place(), Format::kPacked); }
+  size_t own_row() const { return row(place(), s_.sum.format); }
 
   // Traffic of this rank until each shard is summed.
   Traffic scattered() const {
@@ -115,14 +132,14 @@ class Rows {
     return sent;
   }
 
-  size_t own() const { return shards_.bytes(self()); }
+  size_t own() const { return sums_.bytes(self()); }
 
  private:
   size_t self() const { return static_cast<size_t>(s_.rank); }
   size_t place() const { return static_cast<size_t>(s_.topology.place[s_.rank]); }
 
   const Shape& s_;
-  const Shards shards_;
+  const Shards shards_, sums_;
   const Grid grid_;
 };
 
@@ -162,13 +179,13 @@ Cost to_root(const Shape& s) { return {1, to_root_of(s, packed(s, s.count))}; }
 Cost from_root(const Shape& s) { return {1, is_root(s) ? to_each_other(s).sent : Traffic{}}; }
 
 Cost two_shots(const Shape& s) {
-  const Shards shards(s, s.ranks);
-  return {2, to_owners(s, shards) + to_others(s, shards.bytes(s.rank))};
+  const TwiceShards shards(s);
+  return {2, to_owners(s, shards.once) + to_others(s, shards.sums.bytes(s.rank))};
 }
 
 Cost two_shots_to_root(const Shape& s) {
-  const Shards shards(s, s.ranks);
-  return {2, to_owners(s, shards) + to_root_of(s, shards.bytes(s.rank))};
+  const TwiceShards shards(s);
+  return {2, to_owners(s, shards.once) + to_root_of(s, shards.sums.bytes(s.rank))};
 }
 
 Cost shared_from_root(const Shape& s) {

@@ -141,8 +141,7 @@ Plan gather_nothing(const Shape& s, const Delta& delta) {
 }
 
 Plan drawn(Plan plan, const Shape& s, bool repeats) {
-  const bool draws = s.packing.draws || s.within.packing.draws;
-  return draws ? with_content_rng_key(std::move(plan), repeats) : std::move(plan);
+  return s.draws() ? with_content_rng_key(std::move(plan), repeats) : std::move(plan);
 }
 
 }  // namespace

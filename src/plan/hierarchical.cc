@@ -10,7 +10,7 @@
 // passes it on to its neighbours, packed as it is: so all ranks hold the same bytes.
 //
 // AllReduce: the one on shards, and then the other. Reduce: the same, but of the other only what is
-// on its way to the root.
+// on its way to the root. What is gathered may have a format of its own, as in two-shot AllReduce.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -46,11 +46,13 @@ class Hierarchical {
         gathers_(phases_.back() == Phase::kGatherWithin),
         to_root_(collective == Collective::kReduce),
         by_message_(to_root_ || collective == Collective::kAllReduce),
+        gathered_(by_message_ ? s.sum.format : Format::kPacked),
+        repacks_(by_message_ && s.sum.repacks()),
         grid_(s.topology),
         self_(s.rank),
         node_(s.topology.node[s.rank]),
         place_(s.topology.place[s.rank]),
-        shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, quantum(s))
+        shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, s.quantum())
                            : s.count),
         chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, 1),
         slots_(s, chunks_, grid_.nodes),
@@ -67,10 +69,6 @@ class Hierarchical {
   }
 
  private:
-  static size_t quantum(const Shape& s) {
-    return std::max(s.packing.quantum, s.within.packing.quantum);
-  }
-
   bool changes() const { return s_.within.format == Format::kIntraPacked; }
   bool scatters() const { return phases_.front() == Phase::kScatterWithin; }
 
@@ -92,11 +90,11 @@ class Hierarchical {
       const Format within = s_.within.format;
       if (within != Format::kRaw) out_within_ = slots_.add(grid_.places, within, slots(0));
       in_within_ = slots_.add(grid_.places, within, slots(0));
-      if (changes()) sums_ = slots_.add_sums(1);
+      if (changes() || repacks_) sums_ = slots_.add_sums(1);
       out_between_ = slots_.add(1, Format::kPacked, slots(1));
       in_between_ = slots_.add(1, Format::kPacked, slots(0));
     }
-    if (gathers_) shares_ = slots_.add(grid_.places, Format::kPacked, slots(scatters() ? 2 : 1));
+    if (gathers_) shares_ = slots_.add(grid_.places, gathered_, slots(scatters() ? 2 : 1));
     return slots_.bytes();
   }
 
@@ -295,27 +293,29 @@ class Hierarchical {
     const Range r = own(c);
     Compute sum{.inputs = {},
                 .target = gathers_ ? share(c, self_) : b_.raw(Region::kRecv, r.first),
-                .target_format = gathers_ ? Format::kPacked : Format::kRaw,
+                .target_format = gathers_ ? gathered_ : Format::kRaw,
                 .count = r.count,
                 .origin = r.first,
                 .shard = static_cast<uint32_t>(self_),
                 .stage = 2};
+    if (repacks_) sum.sums = in_slot(c, sums_, 0, self_);
     sum.inputs.reserve(grid_.nodes);
     // In the order of scratch: a launch can name any number of them by their distance.
     for (const size_t source : own_row())
       sum.inputs.push_back({source == self_ ? out_between(c, self_) : in_between(c, source)});
     b_.push(step.compute, std::move(sum));
-    return add(std::move(step), c, {&out_between_, &in_between_, &shares_});
+    return add(std::move(step), c, {&out_between_, &in_between_, &sums_, &shares_});
   }
 
   void gather_between(size_t c, Step& step) const {
     for (size_t k = 1; k < grid_.nodes; ++k) {
       const auto [to, from] = at(k, node_, grid_.nodes);
       const size_t source = grid_.rank(from, place_);
-      if (gathers_on(to)) b_.push(step.transfers, across(to), true, share(c, self_), own(c).count);
+      if (gathers_on(to))
+        b_.push(step.transfers, across(to), true, share(c, self_), own(c).count, gathered_);
       if (gathers_on(node_))
         b_.push(step.transfers, across(from), false, share(c, source),
-                chunks_.range(source, c).count);
+                chunks_.range(source, c).count, gathered_);
     }
   }
 
@@ -335,7 +335,7 @@ class Hierarchical {
     step.compute.reserve(s_.ranks);
     for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
       const Range r = chunks_.range(p, c);
-      b_.push(step.compute, {.inputs = {{share(c, p)}},
+      b_.push(step.compute, {.inputs = {{share(c, p), gathered_}},
                              .target = b_.raw(Region::kRecv, p * shard_ + r.first),
                              .target_format = Format::kRaw,
                              .count = r.count});
@@ -368,6 +368,8 @@ class Hierarchical {
   const std::vector<Phase> phases_;
   const bool gathers_, to_root_;
   const bool by_message_;  // cut into a shard for each rank; else ranks have one each
+  const Format gathered_;
+  const bool repacks_;  // what is gathered has other bodies
   const Grid grid_;
   const size_t self_, node_, place_;
   const size_t shard_;  // max elements that a rank owns

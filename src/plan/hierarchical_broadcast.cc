@@ -28,7 +28,7 @@ class InTwoLevels {
         place_(grid_.place(s.rank)),
         is_root_(s.rank == s.root),
         shard_(Chunks::round_up((s.count + grid_.shards().size() - 1) / grid_.shards().size(),
-                                std::max(s.packing.quantum, s.within.packing.quantum))),
+                                s.quantum())),
         chunks_(s, shard_, grid_.shards().size(), s.count, 1),
         slots_(s, chunks_, grid_.per_row),
         all_(slots_.add(grid_.places, Format::kPacked, chunks_.slots())),

@@ -29,16 +29,19 @@ size_t memory_bytes(const Plan& plan) {
   return sum;
 }
 
-bool changes_format(const Compute& c) {
-  const auto is_other = [&](const Input& in) {
-    return in.format != Format::kRaw && in.format != c.target_format;
-  };
-  return c.target_format != Format::kRaw && std::ranges::any_of(c.inputs, is_other);
+const Packing& Shape::packing_of(Format format) const {
+  if (format == Format::kIntraPacked) return within.packing;
+  return format == Format::kSumPacked ? sum.packing : packing;
 }
 
 size_t Shape::bytes(Format format, size_t elements) const {
-  if (format == Format::kRaw) return elements * element_bytes;
-  return (format == Format::kPacked ? packing : within.packing).bytes(elements);
+  return format == Format::kRaw ? elements * element_bytes : packing_of(format).bytes(elements);
 }
+
+size_t Shape::quantum() const {
+  return std::max({packing.quantum, within.packing.quantum, sum.packing.quantum});
+}
+
+bool Shape::draws() const { return packing.draws || within.packing.draws || sum.packing.draws; }
 
 }  // namespace terse::plan

@@ -32,8 +32,10 @@ struct Place {
 };
 
 // How elements lie in memory, by what a call has: raw, in its dtype; packed, as its scheme says; or
-// packed in the scheme's other way, for what stays within a node.
-enum class Format : uint8_t { kRaw, kPacked, kIntraPacked };
+// packed in the scheme's other ways, for what stays within a node, and for a sum that is quantized
+// again on its way to all ranks.
+enum class Format : uint8_t { kRaw, kPacked, kIntraPacked, kSumPacked };
+constexpr size_t kFormats = 4;
 
 // Elements to read.
 struct Input {
@@ -65,7 +67,8 @@ struct SharedDraw {
 };
 
 // target = sum of the inputs, in their order, each times the call's factor if `averages`. All
-// packed inputs are of one format; the target may be packed in another where no input is raw.
+// packed inputs are of one format. A target that is packed in another one has fp32 sums first, and
+// no input is raw; it has neither if both formats have the same bodies.
 struct Compute {
   std::vector<Input> inputs;
   Place target;
@@ -78,13 +81,10 @@ struct Compute {
   uint32_t shard = 0;        // for the random numbers: the rank whose shard it is
   uint32_t stage = 0;        // first or second quantization
   uint32_t message = 0;      // whose buffers, type and codec
-  Place sums = {};           // scratch for fp32 sums, if the packed formats differ
+  std::optional<Place> sums = {};  // scratch for fp32 sums, if the packed formats differ
   std::optional<SharedDraw> shared_draw = {};  // empty: the rank's own
   std::optional<RngKey> rng_key = {};          // empty: by the call on its communicator
 };
-
-// Whether what is packed in one way comes to be packed in another.
-bool changes_format(const Compute& compute);
 
 // Raw bytes, from the send buffer, scratch or the state to the receive buffer, scratch or the
 // state; nothing where these are the same place.
@@ -254,6 +254,16 @@ struct IntraNode {
   Packing packing = {};  // of Format::kIntraPacked
 };
 
+// Format of a shard's sum on its way to all ranks, for algorithms with a second quantization.
+struct SumFormat {
+  Format format = Format::kPacked;
+  Packing packing = {};      // of Format::kSumPacked
+  bool is_rounding = false;  // its bodies are those of Format::kPacked, rounded otherwise
+
+  // Returns true if what is packed for a sum has to be packed anew.
+  bool repacks() const { return format == Format::kSumPacked && !is_rounding; }
+};
+
 // Call as a builder knows it.
 struct Shape {
   size_t count = 0;  // NCCL's own argument: of a shard, where there is one for every rank
@@ -263,8 +273,12 @@ struct Shape {
   Packing packing;
   Topology topology;  // of all ranks; empty: not known
   IntraNode within;
+  SumFormat sum;
 
+  const Packing& packing_of(Format format) const;  // not of Format::kRaw
+  size_t quantum() const;                          // of shards in whole blocks of any format
   size_t bytes(Format format, size_t elements) const;
+  bool draws() const;  // in any of its formats
   Position position() const { return {ranks, rank, root}; }
 };
 

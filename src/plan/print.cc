@@ -11,7 +11,8 @@ constexpr const char* kVariateNames[] = {"", ", mirrored", ", doubled", ", shift
 constexpr const char* kPartNames[] = {"", " parameters", " codes", " merged"};
 static_assert(std::size(kVariateNames) == static_cast<size_t>(Variate::kShifted) + 1 &&
               std::size(kPartNames) == static_cast<size_t>(Part::kMerged) + 1);
-constexpr const char* kFormatNames[] = {" raw", "", " of a node"};
+constexpr const char* kFormatNames[] = {" raw", "", " of a node", " of a sum"};
+static_assert(std::size(kFormatNames) == kFormats);
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 constexpr const char* kElementNames[] = {
     "", " of uint8", " of uint32", " of float32", " of bfloat16", " of uint64"};
@@ -35,7 +36,8 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
                        kFormatNames[static_cast<int>(in.format)]);
   if (c.params_offset != 0) out += fmt::format(" with parameters at +{}", c.params_offset);
   if (c.target_format == Format::kIntraPacked) out += " packed for a node";
-  if (changes_format(c)) out += fmt::format(" by {}", text(c.sums));
+  if (c.target_format == Format::kSumPacked) out += " packed as a sum";
+  if (c.sums) out += fmt::format(" by {}", text(*c.sums));
   if (c.target_format != Format::kRaw)
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);
   if (c.shared_draw)

@@ -3,12 +3,17 @@
 // to all; everybody, itself included, decodes the same bytes. Each element is quantized twice, and
 // 2 (n-1)/n of the packed message is sent, as in a ring, in two steps instead of 2 (n-1).
 //
+// The second shot may have a format of its own. If that has other bodies, the owner packs its own
+// contribution, too, and the sum takes a detour in fp32; if it is only rounded otherwise, nothing
+// else changes.
+//
 // Reduce is the same but for the second shot, in which only the root receives. It packs its own
 // shard too, so that all elements are equally accurate, and has the result that AllReduce has.
 //
 // In scratch a chunk has a slot of two rows, each with a packed shard per rank:
 //   out: shards to send; then, in its own place, the rank's reduced shard, and the peers' ones
-//   in:  shards received, to be reduced
+//   in:  shards received, to be reduced; in its own place, the rank's own if it is packed
+// Behind all slots are fp32 sums of one shard, if the formats have other bodies.
 #include "plan/builder.h"
 
 namespace terse::plan {
@@ -23,7 +28,9 @@ class TwoShot {
         sends_(!to_root_ || s.rank != s.root),
         ranks_(s.ranks),
         self_(s.rank),
-        shard_(Chunks::round_up((s.count + ranks_ - 1) / ranks_, s.packing.quantum)),
+        repacks_(s.sum.repacks()),
+        shard_(Chunks::round_up((s.count + ranks_ - 1) / ranks_,
+                                std::max(s.packing.quantum, s.sum.packing.quantum))),
         chunks_(s, shard_, ranks_, s.count, 2),
         b_(collective, algorithm, s) {}
 
@@ -48,7 +55,8 @@ class TwoShot {
           exchange_after = reduced[before];
           reduce_after = shared[before];
         }
-        exchange.after = {encode(t, encode_after), exchange_after};
+        const size_t own_free = repacks_ && before != kNone ? reduced[before] : kNone;
+        exchange.after = {encode(t, encode_after, own_free), exchange_after};
         first_shot(t, exchange);
       }
       if (lag > 0 && t >= lag) {
@@ -71,7 +79,7 @@ class TwoShot {
       shared[t - lag] = exchanged;
       if (receives_) decoded[t - lag] = decode(t - lag, exchanged);
     }
-    return b_.take(chunks_);
+    return b_.take(chunks_.scratch_bytes() + (repacks_ ? sizeof(float) * chunks_.longest() : 0));
   }
 
  private:
@@ -81,19 +89,23 @@ class TwoShot {
     return b_.raw(region, p * shard_ + first);
   }
 
-  size_t encode(size_t c, size_t after) {
-    Step step{"encode", Lane::kEncode, {after}, {}, {}};
-    for (size_t k = 1; k < ranks_; ++k) {
+  size_t encode(size_t c, size_t after, size_t own_free) {
+    Step step{"encode", Lane::kEncode, {after, own_free}, {}, {}};
+    for (size_t k = repacks_ ? 0 : 1; k < ranks_; ++k) {
       const size_t p = neighbours(s_, k).to;
       const Range r = chunks_.range(p, c);
       b_.push(step.compute, {.inputs = {{raw(Region::kSend, p, r.first), Format::kRaw}},
-                             .target = out(c, p),
+                             .target = p == self_ ? in(c, p) : out(c, p),
                              .count = r.count,
                              .origin = r.first,
                              .shard = static_cast<uint32_t>(p),
-                             .shared_draw = b_.if_shared(shared_draw_without(p, self_, ranks_))});
+                             .shared_draw = b_.if_shared(draw_for(p))});
     }
     return b_.add(std::move(step));
+  }
+
+  std::optional<SharedDraw> draw_for(size_t owner) const {
+    return repacks_ ? shared_draw_of_all(self_, ranks_) : shared_draw_without(owner, self_, ranks_);
   }
 
   void first_shot(size_t c, Step& step) {
@@ -110,14 +122,17 @@ class TwoShot {
     const Range r = chunks_.range(self_, c);
     Compute sum{.inputs = {},
                 .target = out(c, self_),
+                .target_format = s_.sum.format,
                 .averages = true,
                 .count = r.count,
                 .origin = r.first,
                 .shard = static_cast<uint32_t>(self_),
                 .stage = 1};
     for (size_t p = 0; p < ranks_; ++p)
-      sum.inputs.push_back(p == self_ ? Input{raw(Region::kSend, p, r.first), Format::kRaw}
-                                      : Input{in(c, p)});
+      sum.inputs.push_back(p == self_ && !repacks_
+                               ? Input{raw(Region::kSend, p, r.first), Format::kRaw}
+                               : Input{in(c, p)});
+    if (repacks_) sum.sums = Place{Region::kScratch, chunks_.scratch_bytes()};
     b_.push(step.compute, std::move(sum));
     return b_.add(std::move(step));
   }
@@ -127,9 +142,10 @@ class TwoShot {
     for (size_t k = 1; k < ranks_; ++k) {
       const auto [to, from] = neighbours(s_, k);
       if (!to_root_ || static_cast<int>(to) == s_.root)
-        b_.push(step.transfers, to, true, out(c, self_), own);
+        b_.push(step.transfers, to, true, out(c, self_), own, s_.sum.format);
       if (receives_)
-        b_.push(step.transfers, from, false, out(c, from), chunks_.range(from, c).count);
+        b_.push(step.transfers, from, false, out(c, from), chunks_.range(from, c).count,
+                s_.sum.format);
     }
   }
 
@@ -137,7 +153,7 @@ class TwoShot {
     Step step{"decode", Lane::kDecode, {after}, {}, {}};
     for (size_t p = 0; p < ranks_; ++p) {
       const Range r = chunks_.range(p, c);
-      b_.push(step.compute, {.inputs = {{out(c, p)}},
+      b_.push(step.compute, {.inputs = {{out(c, p), s_.sum.format}},
                              .target = raw(Region::kRecv, p, r.first),
                              .target_format = Format::kRaw,
                              .count = r.count});
@@ -148,7 +164,9 @@ class TwoShot {
   const Shape& s_;
   const bool to_root_;           // the second shot goes to the root alone
   const bool receives_, sends_;  // in the second shot
-  const size_t ranks_, self_, shard_;
+  const size_t ranks_, self_;
+  const bool repacks_;  // the second shot's format has other bodies
+  const size_t shard_;
   const Chunks chunks_;
   Builder b_;
 };

@@ -17,11 +17,27 @@ namespace {
 // Sizes of a message's elements.
 struct Elements {
   size_t bytes;  // of one
-  Packing packing, within = {};
+  Packing packing;
+  Packing within = {};
+  SumFormat sum = {};
+
+  bool has(Format format) const { return format == Format::kRaw || packing_of(format).bytes; }
 
   size_t bytes_of(Format format, size_t count) const {
-    if (format == Format::kRaw) return count * bytes;
-    return (format == Format::kPacked ? packing : within).bytes(count);
+    if (!has(format)) return 0;
+    return format == Format::kRaw ? count * bytes : packing_of(format).bytes(count);
+  }
+
+  // Returns true if bodies of both are packed alike.
+  bool are_alike(Format a, Format b) const { return unrounded(a) == unrounded(b); }
+
+ private:
+  const Packing& packing_of(Format format) const {
+    if (format == Format::kIntraPacked) return within;
+    return format == Format::kSumPacked ? sum.packing : packing;
+  }
+  Format unrounded(Format format) const {
+    return format == Format::kSumPacked && sum.is_rounding ? Format::kPacked : format;
   }
 };
 
@@ -272,8 +288,7 @@ class Checker {
       refuse("packed data outside scratch");
     if (place.region == Region::kExact) refuse("computes with the exact result");
     if (place.region == Region::kCodebook) refuse("computes with the levels");
-    if (format == Format::kIntraPacked && !formats_[c.message].within.bytes)
-      return refuse("a format that the call does not have");
+    if (!formats_[c.message].has(format)) return refuse("a format that the call does not have");
     for_each_part(place, format, c, taken(c),
                   [&](const Place& part, size_t bytes) { within(part, bytes, c.message); });
   }
@@ -322,9 +337,7 @@ class Checker {
   }
 
   size_t bytes_of(Format format, const Compute& c) const {
-    const Elements& elements = formats_[c.message];
-    if (format == Format::kIntraPacked && !elements.within.bytes) return 0;
-    return elements.bytes_of(format, c.count);
+    return formats_[c.message].bytes_of(format, c.count);
   }
 
   // A kernel knows one packed format.
@@ -335,12 +348,15 @@ class Checker {
       if (packed && in.format != *packed) refuse("packed inputs of two formats");
       packed = in.format;
     }
-    if (!changes_format(c)) return;
+    const bool changes = packed && c.target_format != Format::kRaw &&
+                         !formats_[c.message].are_alike(*packed, c.target_format);
+    if (changes != c.sums.has_value()) refuse("sums without a change of formats, or none with one");
+    if (!changes || !c.sums) return;
     if (std::ranges::find(c.inputs, Format::kRaw, &Input::format) != c.inputs.end())
       refuse("a raw input beside a change of formats");
-    if (c.sums.region != Region::kScratch) refuse("sums outside scratch");
-    within(c.sums, c.count * sizeof(float), c.message);
-    change(c.sums, c.count * sizeof(float));
+    if (c.sums->region != Region::kScratch) refuse("sums outside scratch");
+    within(*c.sums, c.count * sizeof(float), c.message);
+    change(*c.sums, c.count * sizeof(float));
   }
 
   void within(const Place& place, size_t bytes, size_t message) {
@@ -427,7 +443,8 @@ class Checker {
 
 std::string validate(const Plan& plan, const Shape& s) {
   std::string wrong =
-      Checker(plan, {s.ranks, s.rank}, {{s.element_bytes, s.packing, s.within.packing}}).check();
+      Checker(plan, {s.ranks, s.rank}, {{s.element_bytes, s.packing, s.within.packing, s.sum}})
+          .check();
   if (wrong.empty() && plan.native != native_traffic(plan.steps, s))
     wrong = "native traffic is not that of its collectives";
   return wrong;

@@ -23,6 +23,15 @@ struct Intra {
   auto operator<=>(const Intra&) const = default;
 };
 
+// Formats of a scheme.
+struct Forms {
+  codec::Spec spec;
+  Intra intra = {};
+  std::optional<codec::Spec> second = {};  // of sums on their way to all ranks; empty: `spec`
+
+  auto operator<=>(const Forms&) const = default;
+};
+
 // Limits of `auto` (policy/automatic.h).
 struct Auto {
   uint8_t bits = 8;  // min of a code
@@ -48,10 +57,13 @@ struct Scheme {
   std::optional<Auto> automatic;  // all but the seed is chosen for each call
   codec::Spec spec;
   Intra intra;
+  std::optional<codec::Spec> second;  // of sums on their way to all ranks; empty: `spec`
   Differences delta;
   Learn learn;
   plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: by TERSE_SEED
+
+  Forms forms() const { return {spec, intra, second}; }
 
   bool operator==(const Scheme&) const = default;
 };

@@ -18,21 +18,19 @@ auto find_codec(const SchemeDraft& draft) {
   });
 }
 
-// Codec within a node, with the same keys, less those that it lacks.
-Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec::Spec& spec) {
-  SchemeDraft other = draft;
+bool has_codebook(std::string_view name) {
+  return std::ranges::any_of(codec::kDescriptors, [&](const codec::Descriptor& d) {
+    return d.name == name && d.codebook;
+  });
+}
+
+// Codec of another part of the call, with the same keys, less those that it lacks. `where`: for a
+// message.
+codec::Spec finish_other(std::string_view text, SchemeDraft other, const codec::Spec& spec,
+                         std::string_view where) {
   other.intra.reset();
-  const bool off = draft.intra == "off";
-  if (!off) parse_codec(text, *draft.intra, other);
-  if (draft.shares_grid() || other.shares_grid())
-    refuse_scheme(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
-                  draft.shares_grid() ? draft.name : other.name);
-  if (off) return {.off = true};
-  if (std::ranges::any_of(codec::kDescriptors, [&](const codec::Descriptor& d) {
-        return d.name == other.name && d.codebook;
-      }))
-    refuse_scheme(text, "intra is not for {}: the ranks hold levels of what goes between nodes",
-                  other.name);
+  other.second.reset();
+  other.second_rounding.reset();
   other.learn.reset();
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
   const codec::Descriptor& d = *find_codec(other);
@@ -41,14 +39,45 @@ Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec:
   if (other.block && (!is_said || *other.block < d.min_block || *other.block > d.max_block))
     other.block = {};
   if (other.scale && !codec::has(d.scales, *other.scale)) other.scale = {};
-  codec::Spec& within = other.scheme.spec;
-  if (within.bits > d.max_hadamard_bits) within.hadamard = 0;
-  within = finish(text, other).spec;
+  codec::Spec& found = other.scheme.spec;
+  if (found.bits > d.max_hadamard_bits) found.hadamard = 0;
+  found = finish(text, other).spec;
+  if (found.block % spec.block != 0 && spec.block % found.block != 0)
+    refuse_scheme(text, "blocks of {} {} do not fit the others' of {}", found.block, where,
+                  spec.block);
+  return found;
+}
+
+Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec::Spec& spec) {
+  SchemeDraft other = draft;
+  const bool off = draft.intra == "off";
+  if (!off) parse_codec(text, *draft.intra, other);
+  if (draft.shares_grid() || other.shares_grid())
+    refuse_scheme(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
+                  draft.shares_grid() ? draft.name : other.name);
+  if (off) return {.off = true};
+  if (has_codebook(other.name))
+    refuse_scheme(text, "intra is not for {}: the ranks hold levels of what goes between nodes",
+                  other.name);
+  const codec::Spec within = finish_other(text, std::move(other), spec, "within a node");
   if (within == spec) return {};
-  if (within.block % spec.block != 0 && spec.block % within.block != 0)
-    refuse_scheme(text, "blocks of {} within a node do not fit those of {} between nodes",
-                  within.block, spec.block);
   return {.spec = within};
+}
+
+std::optional<codec::Spec> finish_second(std::string_view text, const SchemeDraft& draft,
+                                         const codec::Spec& spec) {
+  SchemeDraft other = draft;
+  if (draft.second) parse_codec(text, *draft.second, other);
+  if (draft.second_rounding) other.rounding = draft.second_rounding;
+  if (draft.shares_grid() || other.shares_grid())
+    refuse_scheme(text, "second is not for {}: all ranks have one grid, and a sum its codes",
+                  draft.shares_grid() ? draft.name : other.name);
+  if (has_codebook(draft.name) || has_codebook(other.name))
+    refuse_scheme(text,
+                  "second is not for {}: the ranks hold levels of what they send, not of sums",
+                  has_codebook(draft.name) ? draft.name : other.name);
+  const codec::Spec second = finish_other(text, std::move(other), spec, "of sums");
+  return second == spec ? std::nullopt : std::optional(second);
 }
 
 // Codes of a shared grid have algorithms of their own, and no others.
@@ -89,6 +118,8 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
     refuse_scheme(text, "hadamard is not for differences, which have no outliers to spread");
   if (draft.intra)
     refuse_scheme(text, "intra is not for differences: they go within a node as between nodes");
+  if (draft.second || draft.second_rounding)
+    refuse_scheme(text, "second is not for differences, which are not summed");
   delta.own_exact = draft.own_exact.value_or(false);
   delta.every = static_cast<uint32_t>(draft.every.value_or(0));
   return delta;
@@ -139,6 +170,7 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   if (draft.learn && !d.codebook) refuse_scheme(text, "learn is for learned codecs");
   scheme.learn = draft.learn.value_or(Learn{});
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
+  if (draft.second || draft.second_rounding) scheme.second = finish_second(text, draft, spec);
   return scheme;
 }
 

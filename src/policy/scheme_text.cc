@@ -20,6 +20,14 @@ std::optional<int> find(const std::string_view (&names)[n], std::string_view wor
   return {};
 }
 
+codec::Rounding parse_rounding(std::string_view text, std::string_view key,
+                               std::string_view value) {
+  const std::optional<int> rounding = find(kRoundingNames, value);
+  if (!rounding)
+    refuse_scheme(text, "{} is \"{}\", but must be nearest, stochastic or shift", key, value);
+  return static_cast<codec::Rounding>(*rounding);
+}
+
 constexpr OptionKey<SchemeDraft> kKeys[] = {
     {"block",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
@@ -29,13 +37,8 @@ constexpr OptionKey<SchemeDraft> kKeys[] = {
          refuse_scheme(text, "block is \"{}\", but must be a multiple of {} from {} to {}", value,
                        codec::kBlockQuantum, codec::kMinBlock, codec::kMaxBlock);
      }},
-    {"round",
-     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
-       const std::optional<int> rounding = find(kRoundingNames, value);
-       if (!rounding)
-         refuse_scheme(text, "round is \"{}\", but must be nearest, stochastic or shift", value);
-       draft.rounding = static_cast<codec::Rounding>(*rounding);
-     }},
+    {"round", [](std::string_view text, std::string_view value,
+                 SchemeDraft& draft) { draft.rounding = parse_rounding(text, "round", value); }},
     {"scale",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> scale = find(kScaleNames, value);
@@ -57,6 +60,12 @@ constexpr OptionKey<SchemeDraft> kKeys[] = {
      }},
     {"intra",
      [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.intra = value; }},
+    {"second",
+     [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.second = value; }},
+    {"second-round",
+     [](std::string_view text, std::string_view value, SchemeDraft& draft) {
+       draft.second_rounding = parse_rounding(text, "second-round", value);
+     }},
     {"delta",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
        const std::optional<int> base = find(kBaseNames, value);
@@ -201,6 +210,10 @@ std::string print_scheme(const Scheme& s) {
   if (s.delta.own_exact) text += ",own=exact";
   if (s.intra.off) text += ",intra=off";
   if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
+  if (s.second && !codec::packs_alike(*s.second, s.spec))
+    text += fmt::format(",second={}", print_codec(*s.second));
+  if (s.second && s.second->rounding != s.spec.rounding)
+    text += fmt::format(",second-round={}", kRoundingNames[static_cast<int>(s.second->rounding)]);
   if (s.learn != Learn{}) text += fmt::format(",learn={}", print_learn(s.learn));
   if (s.seed) text += fmt::format(",seed={}", *s.seed);
   if (s.algorithm != plan::Algo{}) text += fmt::format(",algo={}", plan::name(s.algorithm));

@@ -41,6 +41,8 @@ class Arguments(unittest.TestCase):
     def test_keys_and_numbers_are_their_schemes(self):
         self.assertEqual(split_schemes("int8,int4:block=64,fit=mse,learned4:learn=1,50,block=64,exp8"),
                          ("int8", "int4:block=64,fit=mse", "learned4:learn=1,50,block=64", "exp8"))
+        self.assertEqual(split_schemes("int4:second=int5,second-round=nearest,int8"),
+                         ("int4:second=int5,second-round=nearest", "int8"))
 
     def test_what_is_named_twice_counts_once(self):
         self.assertEqual(split_schemes("int8,native,int8,int4:block=64,int4,int4:block=64"),

@@ -133,6 +133,25 @@ TEST(Combine, ChangesTheSpec) {
   }
 }
 
+// Bodies that differ in rounding alone are packed alike: of raw sources, too, and transformed once.
+TEST(Combine, RoundsTheSumOtherwise) {
+  Random random(18);
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    const Sum s = some_sum(random);
+    const Descriptor& d = descriptor(s.spec.codec);
+    Spec to = s.spec;
+    to.rounding = static_cast<Rounding>((static_cast<int>(to.rounding) + 1) % kRoundings);
+    if (!has(d.roundings, to.rounding) || d.codebook || shares_grid(d)) continue;
+    const Stream stream{.seed = random.next(), .rank = 2, .stage = 1, .origin = 64};
+    const size_t window = to.block * (1 + random.below(4)), offset = random.below(4);
+    SCOPED_TRACE(trace(s) + " to " + describe(to) + " window " + std::to_string(window));
+    Guarded out(body_size(to, s.count), offset);
+    run(s, {out.data(), to, draw_of(stream), stream.origin}, window, offset);
+    EXPECT_TRUE(out.intact());
+    ASSERT_EQ(out.content(), encoded_sum(to, stream, s.count, s.inputs, s.factor, s.premultiply));
+  }
+}
+
 TEST(Combine, DecodeReduce) {
   Random random(12);
   for (int repeat = 0; repeat < 300; ++repeat) {

@@ -64,6 +64,12 @@ constexpr const char* kSchemes[] = {"int8",
                                     "exp8",
                                     "exp8:block=64,scale=bf16,round=nearest",
                                     "exp8:block=4096",
+                                    "int4:round=stochastic,second=int8",
+                                    "int4:round=stochastic,hadamard=32,second=int5",
+                                    "int3:round=stochastic,second-round=nearest",
+                                    "int4:hadamard=32,second-round=stochastic,algo=twoshot",
+                                    "minmax4:block=64,second=bf16,algo=twoshot",
+                                    "int4:block=512,second=mxfp8",
                                     "learned4:learn=never,own=exact",
                                     "learned3:learn=never,block=64,round=stochastic"};
 constexpr int kKinds = static_cast<int>(std::size(kSchemes));

@@ -47,7 +47,7 @@ TEST(HandedSettings, SayHowMessagesAreCut) {
   EXPECT_EQ(b.state.plans.chunk_policy().chunk_bytes, size_t{1} << 16);
   const PlanKey key{.collective = plan::Collective::kAllReduce,
                     .count = 1 << 22,
-                    .spec = parse_scheme("int8").spec};
+                    .forms = {parse_scheme("int8").spec}};
   EXPECT_GT(b.state.plans.of(key)->steps.size(), a.state.plans.of(key)->steps.size());
 }
 

@@ -70,6 +70,11 @@ Case random_case(std::mt19937& random) {
                                          "int4:block=512,intra=mxfp8",
                                          "fp8e4m3:intra=bf16",
                                          "int4:block=64,scale=bf16,intra=int6",
+                                         "int4:round=stochastic,second=int8",
+                                         "int4:hadamard=32,round=stochastic,intra=int8,second=int6",
+                                         "int4:block=64,second=minmax8,intra=off",
+                                         "mxfp4:second=bf16",
+                                         "int3:round=stochastic,second-round=nearest",
                                          "learned4:learn=never,round=stochastic",
                                          "learned4:learn=never,intra=int8"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduce,

@@ -37,29 +37,28 @@ void expect_distinct(const std::vector<Key>& keys) {
 
 TEST(PlanKeys, OfCollectivesDifferByEveryField) {
   const PlanKey one{
-      plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false, false};
-  const auto& [collective, root, count, dtype, spec, intra, algorithm, delta, verified, learns] =
-      one;
+      plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, false, false};
+  const auto& [collective, root, count, dtype, forms, algorithm, delta, verified, learns] = one;
   std::vector<PlanKey> keys{
-      {plan::Collective::kReduce, root, count, dtype, spec, intra, algorithm, delta, verified,
-       learns},
-      {collective, 1, count, dtype, spec, intra, algorithm, delta, verified, learns},
-      {collective, root, 101, dtype, spec, intra, algorithm, delta, verified, learns},
-      {collective, root, count, Dtype::kBfloat16, spec, intra, algorithm, delta, verified, learns},
-      {collective, root, count, dtype, spec, intra, plan::Algo{1}, delta, verified, learns},
-      {collective, root, count, dtype, spec, {.off = true}, algorithm, delta, verified, learns},
-      {collective, root, count, dtype, spec, intra, algorithm, delta, true, learns},
-      {collective, root, count, dtype, spec, intra, algorithm, delta, verified, true}};
+      {plan::Collective::kReduce, root, count, dtype, forms, algorithm, delta, verified, learns},
+      {collective, 1, count, dtype, forms, algorithm, delta, verified, learns},
+      {collective, root, 101, dtype, forms, algorithm, delta, verified, learns},
+      {collective, root, count, Dtype::kBfloat16, forms, algorithm, delta, verified, learns},
+      {collective, root, count, dtype, forms, plan::Algo{1}, delta, verified, learns},
+      {collective, root, count, dtype, forms, algorithm, delta, true, learns},
+      {collective, root, count, dtype, forms, algorithm, delta, verified, true}};
   for (const plan::Delta& other :
        {plan::Delta{.base = plan::Base::kShadow}, plan::Delta{.gathers = plan::Gathers::kNothing},
         plan::Delta{.own_exact = true}})
-    keys.push_back(
-        {collective, root, count, dtype, spec, intra, algorithm, other, verified, learns});
-  for (const Spec& s : specs())
-    keys.push_back({collective, root, count, dtype, s, intra, algorithm, delta, verified, learns});
-  for (const Spec& s : specs())
-    keys.push_back(
-        {collective, root, count, dtype, spec, {.spec = s}, algorithm, delta, verified, learns});
+    keys.push_back({collective, root, count, dtype, forms, algorithm, other, verified, learns});
+  std::vector<Forms> others{{.spec = {}, .intra = {.off = true}}};
+  for (const Spec& s : specs()) {
+    others.push_back({.spec = s});
+    others.push_back({.spec = {}, .intra = {.spec = s}});
+    others.push_back({.spec = {}, .second = s});
+  }
+  for (const Forms& other : others)
+    keys.push_back({collective, root, count, dtype, other, algorithm, delta, verified, learns});
   expect_distinct(keys);
 }
 
@@ -79,7 +78,7 @@ TEST(PlanKeys, OfMessagesDifferByEveryField) {
 TEST(PlanKeys, PlansAreMadeAnewWhenTheTopologyIsLearnt) {
   IdleCommunicator c(Scheme{});
   const PlanKey key{
-      plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, {}, false, false};
+      plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, false, false};
   const PlanPointer before = c.state.plans.of(key);
   EXPECT_EQ(c.state.plans.of(key), before);
   c.state.plans.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));

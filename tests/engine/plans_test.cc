@@ -63,7 +63,10 @@ TEST(Plans, OfACallWithARootNeedNoMoreOnAnyRankThanAllSay) {
 TEST(Plans, OfACallOfAllRanksTakeAsMuchOnEach) {
   std::mt19937 random(11);
   constexpr const char* kSchemes[] = {"int8:intra=off,block=4096,round=stochastic",
-                                      "int4:block=2048,round=stochastic", "exp8", "linear8",
+                                      "int4:block=2048,round=stochastic",
+                                      "exp8",
+                                      "linear8",
+                                      "int4:round=stochastic,second=int8,intra=int8",
                                       "int4:round=stochastic,hadamard=32,intra=int8"};
   for (int trial = 0; trial < trials(600, 100); ++trial) {
     const int nodes = 1 + static_cast<int>(random() % 4),
@@ -74,8 +77,7 @@ TEST(Plans, OfACallOfAllRanksTakeAsMuchOnEach) {
     PlanKey key{};
     constexpr Collective kOfAll[] = {Collective::kAllReduce, Collective::kReduceScatter};
     key.collective = kOfAll[random() % std::size(kOfAll)];
-    key.spec = scheme->spec;
-    key.intra = scheme->intra;
+    key.forms = scheme->forms();
     key.count = 1 + random() % (random() % 2 == 0 ? 50'000 : 500'000);
     std::vector<uint64_t> hosts;  // in blocks, or dealt
     const bool dealt = random() % 2 == 0;

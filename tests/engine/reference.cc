@@ -106,16 +106,36 @@ class Reference {
     return unpack(sources, call_.count, factor());
   }
 
+  // Format of sums on their way to all ranks.
+  codec::Spec second() const { return call_.scheme.second.value_or(call_.scheme.spec); }
+
+  // Whether it has other bodies, and not just other roundings.
+  bool repacks() const {
+    codec::Spec other = second();
+    other.rounding = call_.scheme.spec.rounding;
+    return other != call_.scheme.spec;
+  }
+
+  // All contributions to a shard, packed, the owner's included.
+  Bytes sum_of_packed(size_t owner, size_t first, size_t count) const {
+    std::vector<Bytes> storage;
+    for (size_t p = 0; p < ranks_; ++p)
+      storage.push_back(encode(p, first, count, owner, all_but(ranks_)));
+    return pack(bodies(storage), count, factor(), owner, owner, 1, second());
+  }
+
   Bytes two_shot() const {
-    const size_t block = call_.scheme.spec.block;
+    const size_t block = std::max(call_.scheme.spec.block, second().block);
     const size_t shard = ((call_.count + ranks_ - 1) / ranks_ + block - 1) / block * block;
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
       const size_t first = std::min(p * shard, call_.count);
       const size_t count = std::min(shard, call_.count - first);
       std::vector<Bytes> storage;
-      const Bytes body = pack(contributions(p, first, count, storage), count, factor(), p, p, 1);
-      const Bytes out = unpack({{body.data(), call_.scheme.spec}}, count, 1.0f);
+      const Bytes body = repacks() ? sum_of_packed(p, first, count)
+                                   : pack(contributions(p, first, count, storage), count, factor(),
+                                          p, p, 1, second());
+      const Bytes out = unpack({{body.data(), second()}}, count, 1.0f);
       result.insert(result.end(), out.begin(), out.end());
     }
     return result;
@@ -244,16 +264,16 @@ class Reference {
 
   Bytes hierarchical_reduce() const {
     const Intra& intra = call_.scheme.intra;
-    const size_t block =
-        std::max(call_.scheme.spec.block, intra.spec.value_or(call_.scheme.spec).block);
+    const size_t block = std::max(
+        {call_.scheme.spec.block, intra.spec.value_or(call_.scheme.spec).block, second().block});
     const size_t shard = ((call_.count + ranks_ - 1) / ranks_ + block - 1) / block * block;
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
       const size_t first = std::min(p * shard, call_.count);
       const size_t count = std::min(shard, call_.count - first);
       const std::vector<Bytes> sums = sums_of_nodes(p, first, count);
-      const Bytes body = pack(bodies(sums), count, 1.0f, p, p, 2);
-      const Bytes out = unpack({{body.data(), call_.scheme.spec}}, count, 1.0f);
+      const Bytes body = pack(bodies(sums), count, 1.0f, p, p, 2, second());
+      const Bytes out = unpack({{body.data(), second()}}, count, 1.0f);
       result.insert(result.end(), out.begin(), out.end());
     }
     return result;

@@ -36,8 +36,16 @@ std::optional<codec::Spec> other_spec(const codec::Spec& spec, Random& random) {
   const bool divides = other.block % spec.block == 0 || spec.block % other.block == 0;
   const bool two_tables =
       codec::descriptor(other.codec).codebook && codec::descriptor(spec.codec).codebook;
-  if (other == spec || !divides || two_tables) return {};
+  if (packs_alike(other, spec) || !divides || two_tables) return {};
   return other;
+}
+
+// One that rounds otherwise, if there is one.
+std::optional<codec::Spec> rounded_otherwise(codec::Spec spec, Random& random) {
+  spec.rounding = static_cast<codec::Rounding>(random.below(codec::kRoundings));
+  const codec::Descriptor& d = codec::descriptor(spec.codec);
+  if (!codec::has(d.roundings, spec.rounding) || d.codebook) return {};
+  return spec;
 }
 
 // That which has a table of levels, if any.
@@ -67,7 +75,7 @@ Case some_case(Random& random) {
     c.merges = may_merge && c.packed_target && !c.in_parts && random.below(2);
   }
   if (c.packed_target && !c.in_parts && !c.merges && random.below(4) == 0)
-    c.to = other_spec(c.spec, random);
+    c.to = random.below(2) ? other_spec(c.spec, random) : rounded_otherwise(c.spec, random);
   const codec::Spec* const learned = learned_spec(c);
   if (learned != nullptr && random.below(4) != 0)
     c.codebook = codec::table_of(learned->bits, codec::some_levels(learned->bits, random));
@@ -79,11 +87,12 @@ Case some_case(Random& random) {
     Work w{{}, some_count(c.spec.block, random), 1.0f, {}, 0};
     if (pieces > 4) w.count = 1 + w.count % 700;
     const size_t sources = random.below(2) ? 1 : 1 + random.below(9);
+    const bool changes = c.to && !packs_alike(*c.to, c.spec);
     // The raw one, if any.
-    const size_t own = !c.to && !c.merges && random.below(2) ? random.below(sources) : sources;
+    const size_t own = !changes && !c.merges && random.below(2) ? random.below(sources) : sources;
     for (size_t s = 0; s < sources; ++s)
       w.inputs.push_back(some_input(
-          c, w.count, sources == 1 ? c.to || c.merges || !c.packed_target : s != own, random));
+          c, w.count, sources == 1 ? changes || c.merges || !c.packed_target : s != own, random));
     if (random.below(3) == 0) w.factor = 1.0f / static_cast<float>(1 + random.below(8));
     w.stream = {.seed = random.next(),
                 .rank = 2,

@@ -137,6 +137,9 @@ TEST(Algorithms, CostIsThatOfThePlan) {
       if (random() % 2)  // which only those in two levels go by
         shape.within = {Format::kIntraPacked,
                         {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
+      if (a.sharing == Sharing::kNone && random() % 2)  // which only sums go by that all ranks get
+        shape.sum = {Format::kSumPacked,
+                     {128, [](size_t n) { return 3 * n + (n + 127) / 128 * 4; }}};
       if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
       SCOPED_TRACE(fmt::format("{} {} {} on {} of {} root {}", name(a.collective), a.names.own,
                                shape.count, shape.rank, ranks, shape.root));

@@ -61,13 +61,15 @@ Shape random_shape(std::mt19937& random) {
   static constexpr ChunkPolicy kGrains[] = {
       kHostChunks, exact_chunks(64), exact_chunks(256), exact_chunks(4096), {300, 100, 5}};
   const int nodes = 2 + static_cast<int>(random() % 3), places = 2 + static_cast<int>(random() % 3);
+  const Packing packing = test_packing(32 << random() % 3);
   return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
           .ranks = nodes * places,
           .root = static_cast<int>(random() % (nodes * places)),
           .chunk_policy = kGrains[random() % std::size(kGrains)],
-          .packing = test_packing(32 << random() % 3),
+          .packing = packing,
           .topology = topology_of(hosts_of(nodes, places, random)),
-          .within = some_within(random)};
+          .within = some_within(random),
+          .sum = some_sum_format(packing, random)};
 }
 
 std::vector<Plan> build_all(const Kind& kind, Shape shape) {
@@ -121,15 +123,25 @@ TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
 
 TEST_P(Hierarchical, ValidateSeesEveryMissingDependency) {
   std::mt19937 random(10);
-  for (const IntraNode& within : {IntraNode{}, IntraNode{Format::kRaw},
-                                  IntraNode{Format::kIntraPacked, test_packing(32, 12)}}) {
+  const struct {
+    IntraNode within;
+    SumFormat sum;
+  } kFormats[] = {
+      {},
+      {IntraNode{Format::kRaw}, {}},
+      {{Format::kIntraPacked, test_packing(32, 12)}, {}},
+      {{}, {Format::kSumPacked, test_packing(32), true}},
+      {{}, {Format::kSumPacked, test_packing(32, 20)}},
+      {{Format::kIntraPacked, test_packing(32, 12)}, {Format::kSumPacked, test_packing(32, 20)}}};
+  for (const auto& [within, sum] : kFormats) {
     Shape shape{.count = 3072,  // nobody owns nothing, and so waits in vain
                 .ranks = 6,
                 .root = 2,
                 .chunk_policy = exact_chunks(2048),
                 .packing = test_packing(32),
                 .topology = topology_of(hosts_of(3, 2, random)),
-                .within = within};
+                .within = within,
+                .sum = sum};
     for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
       const Plan good = GetParam().build(shape);
       ASSERT_EQ(validate(good, shape), "");

@@ -41,12 +41,14 @@ Shape random_shape(const Algorithm& a, std::mt19937& random) {
       kHostChunks,        exact_chunks(64),    exact_chunks(256), exact_chunks(1024),
       exact_chunks(4096), exact_chunks(65536), {300, 100, 5}};
   const int ranks = 2 + static_cast<int>(random() % 7);
+  const Packing packing = packing_for(a, test_packing(32 * (1 + random() % 4)));
   return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
           .element_bytes = 4,
           .ranks = ranks,
           .root = static_cast<int>(random() % ranks),
           .chunk_policy = kGrains[random() % std::size(kGrains)],
-          .packing = packing_for(a, test_packing(32 * (1 + random() % 4)))};
+          .packing = packing,
+          .sum = a.sharing == Sharing::kNone ? some_sum_format(packing, random) : SumFormat{}};
 }
 
 // What element `i` of rank r's result must be.
@@ -351,25 +353,33 @@ TEST(Plans, ValidateFindsWhatIsWrongWithMerges) {
 }
 
 // Without any one of its dependencies a plan is wrong, and validate says so.
+void expect_every_dependency_seen(const Plan& good, const Shape& shape) {
+  ASSERT_EQ(validate(good, shape), "");
+  size_t dependencies = 0;
+  for (size_t i = 0; i < good.steps.size(); ++i)
+    for (size_t k = 0; k < good.steps[i].after.size(); ++k, ++dependencies) {
+      Plan plan = good;
+      plan.steps[i].after.erase(plan.steps[i].after.begin() + static_cast<ptrdiff_t>(k));
+      EXPECT_NE(validate(plan, shape), "")
+          << "step " << i << " without " << good.steps[i].after[k] << "\n"
+          << print(good);
+    }
+  EXPECT_GT(dependencies, good.steps.size() / 3);
+}
+
 TEST_P(PlanTest, ValidateSeesEveryMissingDependency) {
-  Shape shape{.count = 1000,
-              .ranks = 3,
-              .root = 1,
-              .chunk_policy = exact_chunks(256),
-              .packing = packing_for(GetParam(), test_packing(32))};
-  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
-    const Plan good = GetParam().build(shape);
-    ASSERT_EQ(validate(good, shape), "");
-    size_t dependencies = 0;
-    for (size_t i = 0; i < good.steps.size(); ++i)
-      for (size_t k = 0; k < good.steps[i].after.size(); ++k, ++dependencies) {
-        Plan plan = good;
-        plan.steps[i].after.erase(plan.steps[i].after.begin() + static_cast<ptrdiff_t>(k));
-        EXPECT_NE(validate(plan, shape), "")
-            << "step " << i << " without " << good.steps[i].after[k] << "\n"
-            << print(good);
-      }
-    EXPECT_GT(dependencies, good.steps.size() / 3);
+  const bool shares = GetParam().sharing != Sharing::kNone;
+  const SumFormat kFormats[] = {
+      {}, {Format::kSumPacked, test_packing(32), true}, {Format::kSumPacked, test_packing(32, 20)}};
+  for (const SumFormat& sum : kFormats) {
+    Shape shape{.count = 1000,
+                .ranks = 3,
+                .root = 1,
+                .chunk_policy = exact_chunks(256),
+                .packing = packing_for(GetParam(), test_packing(32)),
+                .sum = shares ? SumFormat{} : sum};
+    for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank)
+      expect_every_dependency_seen(GetParam().build(shape), shape);
   }
 }
 

@@ -329,6 +329,17 @@ Packing test_packing(size_t quantum, size_t more) {
   return {quantum, [more](size_t count) { return 4 * count + more; }};
 }
 
+SumFormat some_sum_format(const Packing& packing, std::mt19937& random) {
+  switch (random() % 3) {
+    case 0:
+      return {};
+    case 1:
+      return {Format::kSumPacked, packing, true};
+    default:
+      return {Format::kSumPacked, test_packing(packing.quantum << random() % 3, 20)};
+  }
+}
+
 Packing packing_for(const Algorithm& algorithm, const Packing& packing) {
   if (algorithm.sharing == Sharing::kNone) return packing;
   const auto whole_words = [=](size_t n) { return (packing.bytes(n) + 3) / 4 * 4; };

@@ -104,6 +104,35 @@ TEST(Scheme, IntraSharesTheOtherKeys) {
             "int4:block=128,round=stochastic,intra=int8");
 }
 
+// A sum on its way to all ranks has a codec, a rounding or both of its own.
+TEST(Scheme, SecondSharesTheOtherKeys) {
+  const auto second = [](const char* text) { return parse_scheme(text).second; };
+  EXPECT_EQ(second("int4"), std::nullopt);
+  EXPECT_EQ(second("int4:second=int4"), std::nullopt);
+  EXPECT_EQ(second("int4:round=stochastic,second-round=stochastic"), std::nullopt);
+  const struct {
+    const char *text, *of_sums;
+  } cases[] = {
+      {"int4:second=int5", "int5"},
+      {"int4:block=64,round=stochastic,second=int5", "int5:block=64,round=stochastic"},
+      {"int4:round=stochastic,second-round=nearest", "int4:round=nearest"},
+      {"int4:round=stochastic,second=int5,second-round=nearest", "int5:round=nearest"},
+      {"int4:second-round=stochastic", "int4:round=stochastic"},
+      {"int4:hadamard=32,second=int8", "int8"},
+      {"int4:hadamard=32,intra=int8,second=int3", "int3:hadamard=32"},
+      {"minmax4:round=shift,second=int8,second-round=nearest", "int8"},
+      {"int4:block=512,second=mxfp8", "mxfp8"},
+      {"int4:second=bf16", "bf16"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(second(c.text), parse_scheme(c.of_sums).spec) << c.text;
+    const Scheme s = parse_scheme(c.text);
+    EXPECT_EQ(parse_scheme(print_scheme(s)), s) << print_scheme(s);
+  }
+  EXPECT_EQ(print_scheme(parse_scheme("int4:second-round=nearest,round=stochastic,second=int5")),
+            "int4:block=128,round=stochastic,second=int5,second-round=nearest");
+}
+
 TEST(Scheme, LearnNamesCalls) {
   const Scheme usual = parse_scheme("learned4");
   EXPECT_EQ(parse_scheme("learned4:learn=1+100+1000+10000"), usual);
@@ -156,13 +185,41 @@ TEST(Scheme, EveryAcceptedSchemePrintsToATextThatParsesBack) {
 
 // Ranks compare schemes by their texts.
 TEST(Scheme, OptionsInAnyCombinationPrintToATextThatParsesBack) {
-  constexpr const char* kOptions[] = {
-      "block=32",      "block=128",    "block=4096",    "round=nearest", "round=stochastic",
-      "round=shift",   "scale=fp32",   "scale=bf16",    "fit=mse",       "hadamard=32",
-      "hadamard=0",    "intra=int8",   "intra=off",     "intra=mxfp8",   "intra=nvfp4",
-      "intra=minmax8", "intra=bf16",   "delta=inplace", "delta=shadow",  "delta=off",
-      "every=7",       "own=exact",    "own=quantized", "learn=never",   "learn=1+5",
-      "seed=3",        "algo=twoshot", "algo=direct",   "bits=4",        "error=0.02"};
+  constexpr const char* kOptions[] = {"block=32",
+                                      "block=128",
+                                      "block=4096",
+                                      "round=nearest",
+                                      "round=stochastic",
+                                      "round=shift",
+                                      "scale=fp32",
+                                      "scale=bf16",
+                                      "fit=mse",
+                                      "hadamard=32",
+                                      "hadamard=0",
+                                      "intra=int8",
+                                      "intra=off",
+                                      "intra=mxfp8",
+                                      "intra=nvfp4",
+                                      "intra=minmax8",
+                                      "intra=bf16",
+                                      "delta=inplace",
+                                      "delta=shadow",
+                                      "delta=off",
+                                      "every=7",
+                                      "own=exact",
+                                      "own=quantized",
+                                      "learn=never",
+                                      "learn=1+5",
+                                      "seed=3",
+                                      "algo=twoshot",
+                                      "algo=direct",
+                                      "bits=4",
+                                      "error=0.02",
+                                      "second=int5",
+                                      "second=bf16",
+                                      "second=mxfp4",
+                                      "second-round=nearest",
+                                      "second-round=stochastic"};
   std::vector<std::string> names = codec_names();
   names.emplace_back("auto");
   std::mt19937 random(1);
@@ -291,6 +348,17 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"linear8:intra=int8", "intra is not for linear8"},
       {"int4:intra=linear8", "intra is not for linear8"},
       {"exp8:intra=int8", "intra is not for exp8"},
+      {"int4:second=int99", "99 bits are not offered"},
+      {"int4:second=off", "unknown codec \"off\""},
+      {"int4:second-round=up", "second-round is \"up\", but must be nearest, stochastic or shift"},
+      {"minmax4:round=shift,second=int8", "round=shift is for minmax"},
+      {"int4:second-round=shift", "round=shift is for minmax"},
+      {"linear8:second=int8", "second is not for linear8: all ranks have one grid, and a sum its"},
+      {"exp8:second-round=nearest", "second is not for exp8"},
+      {"int4:second=linear8", "second is not for linear8"},
+      {"int4:second=learned4",
+       "second is not for learned: the ranks hold levels of what they send"},
+      {"learned4:second-round=nearest", "second is not for learned"},
       {"int4:intra=exp8", "intra is not for exp8"},
       {"linear8:algo=twoshot", "linear8 has no algo=twoshot: NCCL itself sums its codes"},
       {"linear8:algo=merged", "linear8 has no algo=merged: NCCL itself sums its codes"},
@@ -317,6 +385,8 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"int4:delta=inplace,hadamard=32", "hadamard is not for differences"},
       {"int2:delta=shadow,round=stochastic", "round=stochastic is not for differences in int2"},
       {"int4:delta=inplace,intra=int8", "intra is not for differences"},
+      {"int4:delta=inplace,second=int8", "second is not for differences, which are not summed"},
+      {"int4:delta=inplace,second-round=stochastic", "second is not for differences"},
       {"learned", "unknown codec \"learned\""},
       {"learned9", "9 bits are not offered, only 2 to 8"},
       {"learned4:scale=bf16", "learned has no scale=bf16, only fp32"},

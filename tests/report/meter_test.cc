@@ -81,10 +81,9 @@ void check_tally(const Tally& t, const Case& c, const Norms& norms, int rank, si
                  double wall) {
   codec::Dtype dtype;
   compressible(c.call.datatype, &dtype);
-  const plan::Shape shape =
-      shape_of({c.call.scheme.spec, c.call.scheme.intra}, c.call.count, codec::dtype_size(dtype),
-               {.ranks = c.ranks, .rank = rank, .root = c.call.root},
-               {chunk_policy_of(settings(), plan::kHostChunks), {}});
+  const plan::Shape shape = shape_of(c.call.scheme.forms(), c.call.count, codec::dtype_size(dtype),
+                                     {.ranks = c.ranks, .rank = rank, .root = c.call.root},
+                                     {chunk_policy_of(settings(), plan::kHostChunks), {}});
   const plan::Plan plan =
       plan::select(c.call.collective, shape, c.call.scheme.algorithm).algorithm->build(shape);
   EXPECT_EQ(t.kind.rule, kRule);

@@ -9,7 +9,7 @@
 namespace terse {
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
   const plan::Shape shape =
-      c.plans.shape({scheme.spec, scheme.intra}, r.count, datatype_size(r.datatype), r.root);
+      c.plans.shape(scheme.forms(), r.count, datatype_size(r.datatype), r.root);
   return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 

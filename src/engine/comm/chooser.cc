@@ -80,7 +80,7 @@ bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtyp
 }
 
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
-  const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
+  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
   const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
   return !taken.answers_to(scheme.algorithm) &&
          plan::sends_more_than_native(plan::link_of(taken, shape));
@@ -96,7 +96,7 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
                                   const Prospect& call, const Machines& machines) {
   std::optional<Scheme> scheme = on_ranks(wanted, call.ranks);
   if (!scheme || !is_for(*scheme, call.collective, call.dtype)) return {};
-  const plan::Shape shape = shape_of_all({scheme->spec, scheme->intra}, call, machines);
+  const plan::Shape shape = shape_of_all(scheme->forms(), call, machines);
   const plan::Algorithm* const usual =
       plan::select(call.collective, shape, scheme->algorithm).algorithm;
   if (usual->answers_to(scheme->algorithm))
@@ -110,7 +110,7 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
 
 std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
                                         const Prospect& call, const Machines& machines) {
-  const plan::Shape shape = shape_of_all({scheme.spec, scheme.intra}, call, machines);
+  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
   const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
   const model::Estimate one = model::estimate(profile, taken, shape, codec_of(scheme));
   if (!taken.answers_to(scheme.algorithm) && plan::sends_more_than_native(one.link)) return {};

@@ -52,7 +52,7 @@ Plans::Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t 
 
 PlanPointer Plans::of(const PlanKey& key) {
   const auto shape = [&] {
-    return this->shape({key.spec, key.intra}, key.count, codec::dtype_size(key.dtype), key.root);
+    return this->shape(key.forms, key.count, codec::dtype_size(key.dtype), key.root);
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     plan::Plan plan = make(key, s);

@@ -26,8 +26,7 @@ struct PlanKey {
   int root;
   size_t count;
   codec::Dtype dtype;
-  codec::Spec spec;
-  Intra intra;
+  Forms forms;
   plan::Algo algorithm;
   plan::Delta delta;
   bool verified;  // compared with the native result

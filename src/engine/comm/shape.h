@@ -41,16 +41,16 @@ inline plan::ChunkPolicy chunk_policy_of(const Settings& settings,
   return chunk_policy;
 }
 
-// Formats of a scheme.
-struct Forms {
-  codec::Spec spec;
-  Intra intra = {};
-};
-
 inline plan::IntraNode within_of(const Intra& intra) {
   if (intra.off) return {plan::Format::kRaw};
   if (intra.spec) return {plan::Format::kIntraPacked, packing_of(*intra.spec)};
   return {};
+}
+
+inline plan::SumFormat sum_format_of(const Forms& forms) {
+  if (!forms.second) return {};
+  return {plan::Format::kSumPacked, packing_of(*forms.second),
+          codec::packs_alike(*forms.second, forms.spec)};
 }
 
 inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_bytes,
@@ -63,7 +63,8 @@ inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_byt
           .chunk_policy = machines.chunk_policy,
           .packing = packing_of(forms.spec),
           .topology = machines.topology,
-          .within = within_of(forms.intra)};
+          .within = within_of(forms.intra),
+          .sum = sum_format_of(forms)};
 }
 
 }  // namespace terse

@@ -151,7 +151,8 @@ class Binder {
     const codec::Dtype dtype = dtype_of(job);
     const auto format = [&](plan::Format format) -> codec::Format {
       if (format == plan::Format::kRaw) return dtype;
-      return format == plan::Format::kPacked ? job.scheme.spec : *job.scheme.intra.spec;
+      if (format == plan::Format::kIntraPacked) return *job.scheme.intra.spec;
+      return format == plan::Format::kSumPacked ? *job.scheme.second : job.scheme.spec;
     };
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
@@ -183,9 +184,8 @@ class Binder {
             .first = 0,
             .count = compute.count,
             .params_offset = compute.params_offset,
-            .sums = changes_format(compute)
-                        ? reinterpret_cast<float*>(address(compute.sums, compute.message))
-                        : nullptr,
+            .sums = compute.sums ? reinterpret_cast<float*>(address(*compute.sums, compute.message))
+                                 : nullptr,
             .codebook = regions_.codebook,
             .verdict = verdict_on(compute.target)};
   }

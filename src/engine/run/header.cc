@@ -24,9 +24,11 @@ uint32_t digest(const codec::Spec& s) {
 // Digest of what two ranks must have alike to decode each other: not levels, nor seeds.
 uint32_t digest(const Job& job) {
   const Intra& intra = job.scheme.intra;
+  const std::optional<codec::Spec>& second = job.scheme.second;
   return digest({digest(job.scheme.spec), intra.off, intra.spec ? digest(*intra.spec) : 0,
-                 job.scheme.algorithm.index, static_cast<uint64_t>(job.delta.base),
-                 static_cast<uint64_t>(job.delta.gathers), job.delta.own_exact});
+                 second ? digest(*second) : 0, job.scheme.algorithm.index,
+                 static_cast<uint64_t>(job.delta.base), static_cast<uint64_t>(job.delta.gathers),
+                 job.delta.own_exact});
 }
 
 CallClass class_of(const Job& job) {

@@ -43,9 +43,8 @@ PlanPointer plan_of_collective(const Job& job, const Extra& extra) {
   const Request& r = job.request;
   Communicator& c = *job.communicator;
   return c.with_context([&] {
-    return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.spec,
-                       job.scheme.intra, job.scheme.algorithm, job.delta, extra.verified,
-                       extra.learns});
+    return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.forms(),
+                       job.scheme.algorithm, job.delta, extra.verified, extra.learns});
   });
 }
 
