@@ -381,7 +381,8 @@ enum {
                                   NCCL sends */
   TERSE_BYPASS_CONFIG = 11,    /* its ncclCollConfig_t asks for what NCCL alone does: an algorithm
                                   that is forced, CTAs, an event, or what terse does not know */
-  TERSE_BYPASS_REASONS = 12
+  TERSE_BYPASS_OBSERVED = 12,  /* TERSE_OBSERVE: it would have been compressed */
+  TERSE_BYPASS_REASONS = 13
 };
 
 /* Why an AllGather of differences (delta=) went in full. */

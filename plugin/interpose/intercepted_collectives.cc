@@ -3,6 +3,7 @@
 #include <nccl_signatures.h>
 
 #include "engine/call/intercept.h"
+#include "engine/call/observation.h"
 #include "engine/call/pending_group.h"
 #include "engine/comm/directory.h"
 #include "interpose/async_init.h"
@@ -42,7 +43,9 @@ ncclResult_t taken_or_called(const char* name, const Request& request,
       require_initialized(request.comm);
       if (const Interception answer = offer_with(request, config); answer.result)
         return *answer.result;
-      return call(function(), name, args...);
+      const ncclResult_t result = call(function(), name, args...);
+      if (group_depth() == 0) end_observations(result);
+      return result;
     } catch (...) {
       group_note_refusal(request);
       fail_group();

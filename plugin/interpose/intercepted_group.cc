@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/thread_local.h"
+#include "engine/call/observation.h"
 #include "engine/call/pending_group.h"
 #include "interpose/communicators.h"
 #include "interpose/next.h"
@@ -40,6 +41,7 @@ class Ending {
   ~Ending() {
     if (!outermost_) return;
     take_failure();
+    end_observations(ncclInternalError);  // of a group that has failed
     if (group_depth() > 0) group_abandon();
     forget_pending();
     destroy_retired_operators();
@@ -139,6 +141,7 @@ ncclResult_t ncclGroupEnd() {
     const ncclResult_t result = next().library->nccl.GroupEnd();
     if (group_depth() == 0) return result;  // NCCL has reported that there is no group
     if (group_depth() == 1) {
+      end_observations(result);
       with_all_left(FailureScope::kAll, throw_failure);  // NCCL's part has failed with it
       if (!is_under_way(result)) {
         fail_with_nccl(result);

@@ -41,7 +41,8 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "nothing is predicted to be 10 % faster",
                                     "the ranks do not hold the same",
                                     "what stays exact and the codes are as much",
-                                    "the call's configuration is for NCCL"};
+                                    "the call's configuration is for NCCL",
+                                    "it is only observed"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 uint64_t parse_bytes(const std::string& text) {
@@ -148,7 +149,7 @@ struct Call {
   size_t bytes() const { return request.count * datatype_size(request.datatype); }
   int root() const { return root_of(options, request); }
   plan::Shape shape_on(int rank, const Scheme& scheme) const {
-    return shape_of({scheme.spec, scheme.intra}, request.count, datatype_size(request.datatype),
+    return shape_of(scheme.forms(), request.count, datatype_size(request.datatype),
                     {options.ranks, rank, root()}, machines());
   }
 };

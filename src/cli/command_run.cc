@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
@@ -36,10 +37,14 @@ struct Run {
   std::string nccl, profile, report, log;
   std::optional<uint64_t> verify, trace;
   bool without_facade = false;
-  bool check = false, no_check = false;
+  bool check = false, no_check = false, require = false;
+  bool observe = false;
   bool dry = false;
   std::vector<std::string> command;
 };
+
+// Folder of the reports of an observed run that names none.
+constexpr const char* kObserved = "terse-observed";
 
 // Compresses between nodes alone: links within a node are mostly faster than a codec.
 constexpr const char* kDefaultScheme = "nodes=2.. -> safe";
@@ -175,6 +180,7 @@ std::vector<Variable> surroundings(const Run& run) {
     require_folder("--report", run.report);
     variables.push_back({"TERSE_REPORT", report_at(fs::current_path(), run.report)});
   }
+  if (run.observe) variables.push_back({"TERSE_OBSERVE", "1"});
   if (run.verify) variables.push_back({"TERSE_VERIFY", std::to_string(*run.verify)});
   if (run.trace) variables.push_back({"TERSE_TRACE", std::to_string(*run.trace)});
   if (!run.log.empty()) variables.push_back({"TERSE_LOG", run.log});
@@ -233,7 +239,7 @@ std::map<fs::path, fs::file_time_type> reports_now() {
 
 // Warns if no process of a run has made a communicator that the preload library saw. Ranks on other
 // machines show by their reports alone.
-int check_program(const std::vector<std::string>& command) {
+int check_program(const std::vector<std::string>& command, bool require) {
   int waited = 0;
   {
     const Mark mark;
@@ -249,6 +255,13 @@ int check_program(const std::vector<std::string>& command) {
     setenv("TERSE_MARK", mark.path().c_str(), 1);
     waited = run_child(command);
     if (mark.is_left()) leave_mark(outer);
+    const bool compressed = fs::exists(compressed_mark(mark.path()));
+    if (compressed && !outer.empty()) leave_mark(compressed_mark(outer));
+    if (waited == 0 && require && !compressed) {
+      fmt::print(stderr, "terse: --require: {} has compressed nothing on this machine\n",
+                 command[0]);
+      return kFailed;
+    }
     if (waited == 0 && !mark.is_left() && reports_now() == reports)
       fmt::print(
           stderr,
@@ -262,7 +275,7 @@ int check_program(const std::vector<std::string>& command) {
 
 // A run that reports at its end also reports that it did nothing.
 bool is_checked(const Run& run) {
-  if (run.check || run.no_check) return run.check;
+  if (run.check || run.no_check || run.require) return !run.no_check;
   const bool talks =
       run.log.empty() ? settings().log >= LogLevel::kInfo : run.log == "info" || run.log == "trace";
   return talks || !run.report.empty() || !settings().report.empty();
@@ -270,6 +283,7 @@ bool is_checked(const Run& run) {
 
 // Returns the exit status; does not return if the program runs unchecked.
 int run_program(Run& run) {
+  if (run.observe && run.report.empty() && !is_set("TERSE_REPORT")) run.report = kObserved;
   const std::vector<Variable> variables = surroundings(run);
   if (run.dry) {
     std::vector<std::string> words;
@@ -280,7 +294,12 @@ int run_program(Run& run) {
     return kDone;
   }
   for (const Variable& v : variables) setenv(v.name.c_str(), v.value.c_str(), 1);
-  return is_checked(run) ? check_program(run.command) : become(run.command);
+  if (!is_checked(run)) return become(run.command);
+  const int status = check_program(run.command, run.require);
+  if (run.observe && run.report == kObserved)
+    fmt::print(stderr, "terse: `terse report {}` shows what was observed on all ranks\n",
+               kObserved);
+  return status;
 }
 
 }  // namespace
@@ -294,22 +313,25 @@ void add_run(CLI::App& app, int& status) {
       fmt::format("A scheme, a preset, or rules on one line (default: the rules of TERSE_SCHEME or "
                   "TERSE_POLICY, else {})",
                   kDefaultScheme));
-  scheme->check(not_empty);
+  scheme->check(not_missing);
   command->add_option("--policy", run->policy, "A file of rules, in TOML")
-      ->check(not_empty)
+      ->check(not_missing)
       ->excludes(scheme);
   command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE")
-      ->check(not_empty);
+      ->check(not_missing);
   command
       ->add_option("--nccl", run->nccl,
                    "Path of the NCCL to use (default: TERSE_NCCL, else the program's own)")
-      ->check(not_empty);
+      ->check(not_missing);
   command->add_flag("--no-facade", run->without_facade,
                     "Only preload libterse_nccl.so; no libnccl.so.2 in front of the program's");
+  command->add_flag("--observe", run->observe,
+                    "Compress nothing; say in the end, and in reports, what would be, as "
+                    "TERSE_OBSERVE");
   command->add_flag("--dry-run", run->dry, "Print what would be set and run, as a shell reads it");
   command
       ->add_option("--report", run->report, "A folder for a report of each rank, as TERSE_REPORT")
-      ->check(not_empty);
+      ->check(not_missing);
   command
       ->add_option("--verify", run->verify,
                    "One in so many calls also runs natively, to know its error, as TERSE_VERIFY")
@@ -322,7 +344,13 @@ void add_run(CLI::App& app, int& status) {
       "--check", run->check,
       "Stay beside the program, and say so in the end where it has not used NCCL (the default "
       "with a report, or where TERSE_LOG is info or trace)");
-  command->add_flag("--no-check", run->no_check, "Become the program")->excludes(check);
+  CLI::Option* no_check =
+      command->add_flag("--no-check", run->no_check, "Become the program")->excludes(check);
+  command
+      ->add_flag("--require", run->require,
+                 "End with an error where the program ends well and has compressed nothing on this "
+                 "machine")
+      ->excludes(no_check);
   command->add_option("--log", run->log, "What is said meanwhile, as TERSE_LOG")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "trace"}));
   // All words behind the program's name are the program's.

@@ -53,6 +53,11 @@ auto readable_by(Read read) {
 // Checks that a text is not empty, as a script's unset variable is.
 inline std::string not_empty(const std::string& text) { return text.empty() ? "it is empty" : ""; }
 
+// Checks the same, and that an option's value is not the "--" before a program.
+inline std::string not_missing(const std::string& text) {
+  return text == "--" ? "its value is missing before --" : not_empty(text);
+}
+
 // Variable of the environment.
 struct Variable {
   std::string name, value;

@@ -18,7 +18,8 @@ const char* bypass_reason(int reason) {
                                              "native is predicted to be as fast",
                                              "the ranks do not hold the same",
                                              "what stays exact and the codes are as much",
-                                             "the call's configuration is for NCCL"};
+                                             "the call's configuration is for NCCL",
+                                             "it is only observed"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

@@ -70,6 +70,11 @@ uint64_t parse_plain(std::string_view text) {
   return *number;
 }
 
+bool parse_switch(std::string_view text) {
+  if (text != "0" && text != "1") fail(ncclInvalidArgument, "it must be 0 or 1");
+  return text == "1";
+}
+
 uint64_t parse_trace(std::string_view text) {
   constexpr uint64_t kMax = 100'000;  // of some KB each
   const std::optional<uint64_t> calls = parse_number(text);
@@ -141,12 +146,22 @@ constexpr Variable kVariables[] = {
     {"TERSE_VERIFY", Ranks::kAlike,
      "one in so many also runs natively, to know its error (default 0: none)",
      [](std::string_view text, Settings& s) { s.verify = parse_plain(text); }},
+    {"TERSE_OBSERVE", Ranks::kAlike,
+     "1: the preload library compresses nothing, and reports say what would be (default 0)",
+     [](std::string_view text, Settings& s) { s.observe = parse_switch(text); }},
     {"TERSE_REPORT", Ranks::kMayDiffer,
      "folder for a report at the end, or a name with %r rank %p pid %h host; %% is a %, and any "
      "other % an error",
      [](std::string_view text, Settings& s) {
        require_report(text);
        s.report = report_at(start_folder(), text);
+     }},
+    {"TERSE_METRICS", Ranks::kMayDiffer,
+     "folder, or a name as of TERSE_REPORT, for counters in Prometheus's text format, once a "
+     "minute",
+     [](std::string_view text, Settings& s) {
+       require_report(text);
+       s.metrics = report_at(start_folder(), text);
      }},
     {"TERSE_TRACE", Ranks::kMayDiffer,
      "so many last calls of a communicator are kept for the report, with their steps",
@@ -303,6 +318,7 @@ std::span<const SharedNumber, kSharedNumbers> shared_numbers() {
        [](uint64_t bytes) { return bytes != 0 ? print_size(bytes) : "not set"; }},
       {"TERSE_SEED", [](const Settings& s) { return s.seed; }, kPlain},
       {"TERSE_VERIFY", [](const Settings& s) { return s.verify; }, kPlain},
+      {"TERSE_OBSERVE", [](const Settings& s) -> uint64_t { return s.observe; }, kPlain},
   };
   // The others that must be alike are texts: the policy, by two names, the profile and the levels.
   constexpr size_t kTexts = 4;

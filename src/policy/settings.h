@@ -32,12 +32,16 @@ struct Settings {
   std::string node;               // name of the node; empty: the machine's name and boot id
   std::optional<uint64_t> meter;  // times one in n compressed calls, 0: none; empty: by machine
   uint64_t verify = 0;            // also runs one in n calls of all ranks natively; 0: none
+  bool observe = false;           // all calls stay native, and the report says what would be
   uint64_t trace = 0;             // last calls of a communicator in the report
   uint64_t process = 0;           // number of this process in the job, by its launcher
   std::string mark;               // file to make at the first communicator; empty: none
   std::string report;             // of this process at its end (report_folder); empty: none
+  std::string metrics;            // the same as metrics; empty: none
   std::optional<LogLevel> log;    // empty: the default
-  std::string error;              // first setting that was not understood; empty: none
+
+  bool reports() const { return !report.empty() || !metrics.empty(); }
+  std::string error;  // first setting that was not understood; empty: none
 };
 
 // Settings of the environment at the first call. Never throws for a bad setting: `error` keeps it,
@@ -74,7 +78,7 @@ struct SharedNumber {
   uint64_t (*value)(const Settings& settings);
   std::string (*print)(uint64_t value);
 };
-constexpr size_t kSharedNumbers = 4;
+constexpr size_t kSharedNumbers = 5;
 std::span<const SharedNumber, kSharedNumbers> shared_numbers();
 
 uint64_t fingerprint(std::string_view text);

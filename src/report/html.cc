@@ -365,6 +365,8 @@ std::string html(const Merged& merged) {
       "<p class=\"soft\">terse {}, {} report{}, policy: <code>{}</code></p>\n",
       kStyle, escape(merged.terse), merged.files.size(), merged.files.size() == 1 ? "" : "s",
       escape(merged.policy));
+  if (merged.observed)
+    text += fmt::format("<p>observed, all ranks: {}</p>\n", escape(show_verdict(*merged.observed)));
   text += complaints(merged) + tiles(merged);
   for (const MergedCommunicator& c : merged.communicators) text += section(c);
   return text + sizes_table(merged) + "</main>\n</body>\n</html>\n";

@@ -137,6 +137,7 @@ Json write(const Row& r) {
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
   if (r.times.predicted != 0) row["seconds"]["predicted"] = r.times.predicted;
+  if (r.times.predicted_native != 0) row["seconds"]["predicted_native"] = r.times.predicted_native;
   if (r.race.calls != 0)
     row["native"] = {{"calls", r.race.calls},
                      {"seconds", r.race.native},
@@ -168,9 +169,10 @@ Row read_row(const Json& j) {
   j.at("raw_off_node_bytes").get_to(r.raw.off_node);
   j.at("wire_off_node_bytes").get_to(r.wire.off_node);
   const Json& seconds = j.at("seconds");
-  r.times = {seconds.at("calls").get<uint64_t>(), seconds.at("total").get<double>(),
-             seconds.at("encode").get<double>(),  seconds.at("communicate").get<double>(),
-             seconds.at("decode").get<double>(),  seconds.value("predicted", 0.0)};
+  r.times = {seconds.at("calls").get<uint64_t>(),   seconds.at("total").get<double>(),
+             seconds.at("encode").get<double>(),    seconds.at("communicate").get<double>(),
+             seconds.at("decode").get<double>(),    seconds.value("predicted", 0.0),
+             seconds.value("predicted_native", 0.0)};
   if (const auto native = j.find("native"); native != j.end())
     r.race = {native->at("calls").get<uint64_t>(), native->at("seconds").get<double>(),
               native->at("compressed_seconds").get<double>()};
@@ -288,6 +290,7 @@ std::string to_json(const Report& r) {
             {"verify", r.verify},
             {"left_out", r.left_out},
             {"communicators", Json::array()}};
+  if (r.observed) j["observed"] = {{"seconds", *r.observed}};
   for (const Communicator& c : r.communicators) j["communicators"].push_back(write(c));
   // A name may be of any bytes.
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -320,6 +323,8 @@ std::optional<Report> report_in(const std::string& text) {
     j.at("policy").get_to(r.policy);
     if (!j.at("meter").is_null()) r.meter = j.at("meter").get<uint64_t>();
     j.at("verify").get_to(r.verify);
+    if (const auto observed = j.find("observed"); observed != j.end())
+      r.observed = observed->at("seconds").get<double>();
     j.at("left_out").get_to(r.left_out);
     for (const Json& c : j.at("communicators")) r.communicators.push_back(read_communicator(c));
     return r;

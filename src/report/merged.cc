@@ -180,6 +180,10 @@ double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
 double native_time(const Row& r) { return per_call(r.race.native, r.race.calls); }
 double raced_time(const Row& r) { return per_call(r.race.compressed, r.race.calls); }
 double speedup(const Row& r) { return r.race.calls == 0 ? std::nan("") : r.race.speedup(); }
+double predicted_native(const Row& r) {
+  return r.times.predicted_native == 0 ? std::nan("")
+                                       : per_call(r.times.predicted_native, r.times.calls);
+}
 double predicted(const Row& r) {
   return r.times.predicted == 0 ? std::nan("") : per_call(r.times.predicted, r.times.calls);
 }
@@ -203,6 +207,9 @@ std::string show_ratios(const MergedRow& row) {
 std::string show_prediction(const MergedRow& row) {
   const Spread predicted = row.spread(value::predicted), total = row.spread(value::total);
   if (predicted.count == 0 || total.count == 0) return "";
+  if (const Spread native = row.spread(value::predicted_native); native.count != 0)
+    return fmt::format("predicted {} a call, natively {}", show_seconds(predicted.median),
+                       show_seconds(native.median));
   return fmt::format("auto predicted {} a call, {:.2f} times what was measured",
                      show_seconds(predicted.median), predicted.median / total.median);
 }
@@ -278,7 +285,9 @@ Merged merge(const std::vector<NamedReport>& reports) {
     if (r.terse != merged.terse)
       merged.complaints.push_back(fmt::format("{}: of terse {}, and {} of terse {}", file, r.terse,
                                               merged.files.front(), merged.terse));
-    if (r.policy != merged.policy || r.verify != merged.verify)
+    if (r.observed) merged.observed = merged.observed.value_or(Verdict{}) += verdict_of(r);
+    const bool others_observed = merged.observed.has_value() && !merged.files.empty();
+    if (r.policy != merged.policy || r.verify != merged.verify || (!r.observed && others_observed))
       merged.complaints.push_back(
           fmt::format("{}: its settings are not those of {}", file, merged.files.front()));
     if (r.left_out != 0)

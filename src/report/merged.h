@@ -118,6 +118,7 @@ struct Merged {
   std::string terse, policy;
   std::optional<uint64_t> meter;
   uint64_t verify = 0;
+  std::optional<Verdict> observed;                // of all ranks, if calls were only observed
   std::vector<MergedCommunicator> communicators;  // the largest first
   std::vector<std::string> complaints;            // what is missing or does not fit
 };
@@ -155,8 +156,9 @@ double decode(const Row& r);
 double native_time(const Row& r);  // of the calls that ran both ways; and compressed; and how
 double raced_time(const Row& r);   // many times as fast that is
 double speedup(const Row& r);
-double predicted(const Row& r);     // by auto, which has chosen the scheme
-double median_error(const Row& r);  // of a call
+double predicted_native(const Row& r);  // of observed calls
+double predicted(const Row& r);         // by auto, or of observed calls with their scheme
+double median_error(const Row& r);      // of a call
 double p99_error(const Row& r);
 double worst_error(const Row& r);
 double pooled_error(const Row& r);

@@ -123,6 +123,21 @@ Json write(const MergedCommunicator& c) {
   return j;
 }
 
+Json write(const Verdict& v) {
+  return {{"calls", v.calls},
+          {"other_calls", v.others},
+          {"raw_bytes", whole(static_cast<double>(v.raw.bytes))},
+          {"wire_bytes", whole(static_cast<double>(v.wire.bytes))},
+          {"raw_off_node_bytes", whole(static_cast<double>(v.raw.off_node))},
+          {"wire_off_node_bytes", whole(static_cast<double>(v.wire.off_node))},
+          {"seconds_in_calls", v.in_calls},
+          {"seconds", v.seconds},
+          {"predicted_seconds", v.predicted},
+          {"predicted_native_seconds", v.predicted_native},
+          {"median_relative_error", v.error.median()},
+          {"worst_relative_error", v.error.greatest()}};
+}
+
 }  // namespace
 
 std::string merged_json(const Merged& merged) {
@@ -135,6 +150,7 @@ std::string merged_json(const Merged& merged) {
             {"files", merged.files},
             {"complaints", merged.complaints},
             {"communicators", Json::array()}};
+  if (merged.observed) j["observed"] = write(*merged.observed);
   for (const MergedCommunicator& c : merged.communicators) j["communicators"].push_back(write(c));
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -78,6 +78,8 @@ std::string sizes(const Merged& merged) {
 std::string table(const Merged& merged) {
   std::string text = fmt::format("terse {}, {}, policy: {}\n", merged.terse,
                                  counted(merged.files.size(), "report"), merged.policy);
+  if (merged.observed)
+    text += fmt::format("observed, all ranks: {}\n", show_verdict(*merged.observed));
   for (const MergedCommunicator& c : merged.communicators) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;

@@ -21,7 +21,8 @@ constexpr int kVersion = 2;
 struct Times {
   uint64_t calls = 0;
   double total = 0, encode = 0, communicate = 0, decode = 0;
-  double predicted = 0;  // of auto, which has chosen the scheme; 0: it has not
+  double predicted = 0;         // of auto, which has chosen the scheme; 0: it has not
+  double predicted_native = 0;  // of observed calls, which `predicted` has with their scheme
 
   bool operator==(const Times&) const = default;
 };
@@ -137,6 +138,9 @@ struct Report {
   std::string policy;
   std::optional<uint64_t> meter;  // empty: the default of the machine
   uint64_t verify = 0;
+  // Seconds since the process made its first communicator, if calls were only observed: their rows
+  // have the bytes that the schemes would have sent, NCCL's times, and errors of one encoding.
+  std::optional<double> observed;
   uint64_t left_out = 0;  // communicators, when there were very many
   std::vector<Communicator> communicators;
 
@@ -150,6 +154,8 @@ Report from_json(const std::string& text);
 std::optional<Report> report_in(const std::string& text);
 // A table for people.
 std::string to_text(const Report& report);
+// Metrics in Prometheus's text format.
+std::string to_metrics(const Report& report);
 
 // What people call it: its name in quotes, or `#2 from "world"`; "": nothing is known.
 std::string label(const Names& names);
@@ -166,6 +172,21 @@ std::string show_ratio(double ratio);
 std::string show_bytes(double bytes);
 std::string show_seconds(double seconds);
 std::string show_error(double relative);
+
+// Sums over the rows of observed calls.
+struct Verdict {
+  uint64_t calls = 0, others = 0;  // that would be compressed, and that would not
+  plan::Traffic raw, wire;
+  double in_calls = 0, seconds = 0;  // of the calls, and of the ranks
+  double predicted = 0, predicted_native = 0;
+  Distribution error;  // of one encoding
+
+  Verdict& operator+=(const Verdict& other);
+};
+Verdict verdict_of(const Report& report);
+
+// "96 of 120 calls would be compressed: ..."
+std::string show_verdict(const Verdict& verdict);
 
 // "natively 12 ms a call, compressed 3 ms: 4.00 times as fast, by 9 calls that ran both ways"; "":
 // none did.

@@ -33,6 +33,10 @@ std::string row(const Row& r) {
 // How auto's prediction compares with what was measured.
 std::string prediction(const Row& r) {
   if (r.times.predicted == 0 || r.times.calls == 0) return "";
+  if (r.times.predicted_native != 0)
+    return fmt::format("  predicted {} a call, natively {}\n",
+                       each(r.times.predicted, r.times.calls),
+                       each(r.times.predicted_native, r.times.calls));
   return fmt::format("  auto predicted {} a call, {:.2f} times what was measured\n",
                      each(r.times.predicted, r.times.calls), r.times.predicted / r.times.total);
 }
@@ -57,6 +61,7 @@ std::string levels(const Levels& l) {
 std::string to_text(const Report& r) {
   std::string text = fmt::format("terse {} on {}, process {}, {}\npolicy: {}\n", r.terse,
                                  printable(r.host), r.pid, r.written, r.policy);
+  if (r.observed) text += fmt::format("observed: {}\n", show_verdict(verdict_of(r)));
   for (const Communicator& c : r.communicators) {
     text +=
         fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, label(c.names)), c.rank,

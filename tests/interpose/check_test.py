@@ -105,6 +105,23 @@ class Checked(unittest.TestCase):
         # Also where the rules leave all of it native.
         self.assertNotIn(WARNING, self.end(*rank, check=("--check", "--scheme", "off"))[1])
 
+    def test_a_run_that_must_compress_ends_with_an_error_if_it_does_not(self):
+        def ranks(number):
+            each = [f"{RANK} {rank} {number} {self.scratch.name}/id{number} 100000 1 >&2"
+                    for rank in range(number)]
+            return ["sh", "-c", " & ".join(each) + "; status=$?; wait; exit $status"]
+
+        def required(command, scheme):
+            return self.end(*command, check=("--require", "--scheme", scheme))
+
+        failure = "terse: --require: {} has compressed nothing on this machine"
+        self.assertEqual(required(ranks(2), "int8")[0], 0)
+        for command, scheme in ((ranks(1), "int8"), (ranks(2), "off"), (["true"], "int8")):
+            status, said = required(command, scheme)
+            self.assertEqual(status, 1, said)
+            self.assertIn(failure.format(command[0]), said)
+        self.assertEqual(required(["sh", "-c", "exit 3"], "int8")[0], 3)
+
     def listener(self, **options):
         """Once it listens; and its process's number."""
         process = self.start(sys.executable, "-c", LISTENER, ",".join(FORWARDED), **options)

@@ -114,6 +114,19 @@ class Programs(unittest.TestCase):
             play(seed, 3, found, {"TERSE_SCHEME": "off"})
             self.assertEqual(self.compare(seed, 3, native, found, "none", 0)[0], 0)
 
+    # In groups of several communicators and streams, and messages.
+    def test_what_is_observed_is_exact(self):
+        observed = 0
+        for seed in SEEDS:
+            ranks = 1 + seed % 5
+            native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
+            play(seed, ranks, native)
+            said = play(seed, ranks, found, {"TERSE_SCHEME": f"{TAGS}; bytes=1000.. -> int8",
+                                             "TERSE_OBSERVE": "1"})
+            observed += " calls would be compressed: " in said
+            self.assertEqual(self.compare(seed, ranks, native, found, "none", 0)[0], 0)
+        self.assertGreater(observed, len(SEEDS) // 2)
+
     def kill_one(self, seed, ranks):
         """How many of the others have seen that."""
         chance = random.Random(seed)

@@ -1,10 +1,12 @@
 #include "engine/call/intercept.h"
 
 #include "engine/call/banner.h"
+#include "engine/call/observation.h"
 #include "engine/call/pending_group.h"
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
 #include "engine/comm/directory.h"
+#include "engine/observe/reporter.h"
 
 namespace terse {
 namespace {
@@ -43,6 +45,21 @@ Interception decline(const Request& r, const Settings& settings) {
   return {.bypass = TERSE_BYPASS_OFF};
 }
 
+// Observes the call, which goes to NCCL with the caller's own arguments. One for which the ranks
+// would have to meet is only native.
+Interception intercept_observed(const CommunicatorPointer& held, const Request& r) {
+  Communicator& c = *held;
+  if (needs_topology(c, r)) return {};
+  announce(c);
+  if (c.recording(r.stream) == 0) report_now_and_then();
+  const Route taken = route(c, r);
+  if (taken.bypass)
+    count_bypass(c, r, *taken.bypass);
+  else
+    observe(held, r, taken);
+  return {.bypass = taken.bypass.value_or(TERSE_BYPASS_OBSERVED)};
+}
+
 }  // namespace
 
 Interception intercept(const Request& r, const Settings& settings) {
@@ -53,6 +70,7 @@ Interception intercept(const Request& r, const Settings& settings) {
   if (held == nullptr) return {};
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};
+  if (settings.observe) return intercept_observed(held, r);
   if (needs_topology(c, r)) {
     c.health.require_usable();
     if (group_depth() > 0) {
@@ -63,6 +81,7 @@ Interception intercept(const Request& r, const Settings& settings) {
     discover_topology({&alone, 1});
   }
   announce(c);
+  if (c.recording(r.stream) == 0) report_now_and_then();
   const Route taken = route(c, r);
   if (taken.bypass) {
     c.health.require_usable();

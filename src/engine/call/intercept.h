@@ -13,7 +13,8 @@ struct Interception {
   // Empty: the call goes to NCCL with the caller's own arguments.
   std::optional<ncclResult_t> result = {};
   // Reason of a native call, a TERSE_BYPASS number, which is counted. Empty if it is compressed, if
-  // that is decided at the group's end, and if its arguments are invalid, which NCCL reports.
+  // that is decided at the group's end, and if its arguments are invalid, which NCCL reports. An
+  // observed call waits for end_observations().
   std::optional<int> bypass = {};
 };
 

@@ -196,6 +196,11 @@ Job undecided_job(Communicator& c, const Request& request, std::optional<Scheme>
           .chosen_by = std::move(automatic)};
 }
 
+std::optional<int> reason_to_stay_native(const Job& job) {
+  if (keeps_too_much(&job)) return TERSE_BYPASS_EXACT;
+  return sends_more_than_nccl(&job) ? std::optional<int>(TERSE_BYPASS_LINK) : std::nullopt;
+}
+
 void decide(std::vector<Job>& jobs) {
   std::vector<PendingCall> undecided;
   for (const Job& job : jobs)

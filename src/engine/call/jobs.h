@@ -17,6 +17,9 @@ Job job_by_route(Communicator& communicator, const Request& request, const Route
 Job undecided_job(Communicator& communicator, const Request& request,
                   std::optional<Scheme> automatic);
 
+// TERSE_BYPASS reason why a job with a scheme is not worth compressing; empty: it is.
+std::optional<int> reason_to_stay_native(const Job& job);
+
 // Exchanges what the jobs wait for between the ranks, and decides on them. Poisons the other jobs'
 // communicators if ranks do not agree, but not those that fail alike on all ranks.
 void decide(std::vector<Job>& jobs);

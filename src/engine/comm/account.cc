@@ -16,9 +16,13 @@ report::Row row_of(const Tally& t, const Policy& policy) {
   row.calls = t.calls;
   row.raw = t.sent.raw;
   row.wire = t.sent.wire;
-  row.times = {t.timed,        t.times.total,
-               t.times.encode, t.times.communicate,
-               t.times.decode, t.foreseen == t.timed ? t.predicted : 0};
+  row.times = {t.timed,
+               t.times.total,
+               t.times.encode,
+               t.times.communicate,
+               t.times.decode,
+               t.foreseen == t.timed ? t.predicted : 0,
+               t.foreseen == t.timed ? t.predicted_native : 0};
   row.race = {t.both.calls, t.both.native, t.both.compressed};
   row.error = {.relative = t.relative,
                .squares = t.difference.squares,

@@ -24,9 +24,11 @@
 #include "engine/comm/plans.h"
 #include "engine/comm/reductions.h"
 #include "engine/comm/reservations.h"
+#include "engine/comm/savings.h"
 #include "engine/comm/shadows.h"
 #include "engine/comm/state.h"
 #include "engine/comm/stream_sets.h"
+#include "engine/observe/error_probe.h"
 #include "engine/observe/meter.h"
 #include "terse/terse.h"
 
@@ -50,6 +52,9 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
   // Declared before the stream sets, whose work refers to their memory: they are destroyed after
   // it.
   Meter meter;
+  ErrorProbe error_probe{backend};  // of observed calls
+  Savings savings;
+  uint64_t observed_calls = 0;
   ExactMemory exact;
   States states;
   Shadows shadows;

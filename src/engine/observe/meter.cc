@@ -36,14 +36,20 @@ bool Meter::verifies(const CallKind& kind, const CallNumber& number) {
          takes(settings_.verify, verified_, kind, number.communicator, *number.collective);
 }
 
+bool Meter::knows(const CallKind& kind) {
+  const std::lock_guard lock(mutex_);
+  return has_run(kind);
+}
+
 // A first call makes what later ones have, natively and compressed.
 bool Meter::has_run(const CallKind& kind) const {
   return std::ranges::find(tallies_, kind, &Tally::kind) != tallies_.end();
 }
 
 Wanted Meter::wanted(const CallKind& kind, const CallNumber& number, bool verified) {
-  const bool room = pending_.size() < kMaxPending;
-  const uint64_t n = settings_.meter.value_or(backend_.timing_period());
+  const bool room = pending_.size() < (settings_.observe ? kMaxObserved : kMaxPending);
+  const uint64_t period = settings_.observe ? 1 : backend_.timing_period();
+  const uint64_t n = settings_.meter.value_or(period);
   const bool kept = settings_.trace != 0 && !settings_.report.empty();
   return {.metered = room && takes(n, timed_, kind, number.communicator, number.sequence),
           .verified = verified,
@@ -99,13 +105,14 @@ void Meter::count(const CountedCall& call, Sample* sample) {
   ++tally.calls;
   tally.sent += call.sent;
   if (sample == nullptr) return;
-  pending_.push_back({sample, index, call.predicted, {}, sample->take_clock()});
+  pending_.push_back(
+      {sample, index, call.predicted, call.predicted_native, {}, sample->take_clock()});
   if (sample->wanted().traced) pending_.back().traced = call;
 }
 
 void Meter::drop(Sample* sample) {
   const std::lock_guard measuring(measuring_);
-  pending_.push_back({sample, kNoTally, 0, {}, sample->take_clock()});
+  pending_.push_back({sample, kNoTally, 0, 0, {}, sample->take_clock()});
 }
 
 void Meter::read(const Pending& pending) {
@@ -128,6 +135,7 @@ void Meter::read(const Pending& pending) {
     ++tally.timed;
     tally.foreseen += pending.predicted != 0;
     tally.predicted += pending.predicted;
+    tally.predicted_native += pending.predicted_native;
     tally.times.total += times->total;
     tally.times.encode += times->encode;
     tally.times.communicate += times->communicate;

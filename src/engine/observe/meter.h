@@ -58,8 +58,9 @@ struct Tally {
   Sent sent;
   size_t timed = 0;  // calls with known times, and their sums
   PhaseTimes times;
-  size_t foreseen = 0;   // timed calls that auto has predicted
-  double predicted = 0;  // sum of their predicted times
+  size_t foreseen = 0;          // timed calls that were predicted
+  double predicted = 0;         // sum of their predicted times
+  double predicted_native = 0;  // the same without a scheme; of observed calls
   BothTimes both;
   Distribution relative;         // error of each verified call
   DownsampledSeries errors;      // the finite errors, by the calls' numbers
@@ -80,8 +81,9 @@ struct CallNumber {
 struct CountedCall {
   CallKind kind;
   Sent sent;
-  double predicted = 0;  // seconds; 0: not predicted
-  size_t elements = 0;   // NCCL's count
+  double predicted = 0;         // seconds; 0: not predicted
+  double predicted_native = 0;  // of an observed call, without its scheme
+  size_t elements = 0;          // NCCL's count
   codec::Dtype dtype = codec::Dtype::kFloat32;
 };
 
@@ -109,6 +111,8 @@ class Meter {
   // Returns true if a call that is not recorded in a graph also runs natively: of calls of all
   // ranks the first of its kind, and one in n, alike on every rank. Asked once for each call.
   bool verifies(const CallKind& kind, const CallNumber& number);
+  // Returns true if calls of the kind were counted.
+  bool knows(const CallKind& kind);
   // Begins to measure a call, which is timed by the same rule over all calls of this rank. Returns
   // null if nothing is measured.
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
@@ -128,12 +132,13 @@ class Meter {
 
  private:
   static constexpr size_t kNoTally = static_cast<size_t>(-1);
-  static constexpr size_t kMaxPending = 64;  // calls beyond are not timed until some are read
+  // Max calls under way that are timed; of observed ones, whose times are to add up, more.
+  static constexpr size_t kMaxPending = 64, kMaxObserved = 4096;
 
   struct Pending {
     Sample* sample;
     size_t tally;
-    double predicted;
+    double predicted, predicted_native;
     std::optional<CountedCall> traced;
     std::shared_ptr<const WallClock> clock;  // of a traced call: the clock when it began
   };

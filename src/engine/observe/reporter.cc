@@ -55,7 +55,10 @@ struct Reporter {
   std::optional<int> rank;                         // on the first communicator that was made
   std::atomic<const Settings*> settings{nullptr};  // null: there was no communicator yet
   Present present{};
+  std::chrono::steady_clock::time_point begun{};       // with the first communicator
   std::chrono::steady_clock::time_point next_write{};  // not before, but for the exit
+  // Not before, for a program that goes on; in nanoseconds of the steady clock.
+  std::atomic<int64_t> next_interim{0};
 };
 
 // Never destroyed: communicators may be released while the program exits.
@@ -104,6 +107,10 @@ report::Report collect(Reporter& r, const Settings& settings) {
   all.policy = settings.policy.print();
   all.meter = settings.meter;
   all.verify = settings.verify;
+  if (settings.observe) {
+    const std::chrono::duration<double> run = std::chrono::steady_clock::now() - r.begun;
+    all.observed = run.count();
+  }
   all.left_out = r.left_out;
   all.communicators = r.released;
   std::ranges::move(r.present.accounts(), std::back_inserter(all.communicators));
@@ -132,26 +139,41 @@ std::filesystem::path file_name(const std::string& wanted, const report::Report&
         name += wanted[i];
     }
   }
-  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+  for (const std::string_view ending : {".json", ".prom"})
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  return name;
+}
+
+// The file's name, in a folder that is there; "": none is wanted.
+std::string place_for(const std::string& wanted, const report::Report& all, int rank) {
+  if (wanted.empty()) return "";
+  std::string name = file_name(wanted, all, rank).string();
+  const std::filesystem::path folder = std::filesystem::path(name).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  return name;
 }
 
 void write(Reporter& r, const Settings& settings) {
-  if (settings.report.empty()) return;
+  if (!settings.reports()) return;
   const report::Report all = collect(r, settings);
   if (all.communicators.empty()) return;
-  const std::string name = file_name(settings.report, all, rank_of(r)).string();
-  const std::filesystem::path folder = std::filesystem::path(name).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder);
-  write_file(name + ".json", report::to_json(all));
-  write_file(name + ".txt", report::to_text(all));
+  if (const std::string name = place_for(settings.report, all, rank_of(r)); !name.empty()) {
+    write_file(name + ".json", report::to_json(all));
+    write_file(name + ".txt", report::to_text(all));
+  }
+  if (const std::string name = place_for(settings.metrics, all, rank_of(r)); !name.empty())
+    write_file(name + ".prom", report::to_metrics(all));
 }
 
 template <class Body>
-void carefully(const std::string& wanted, const Body& body) noexcept {
+void carefully(const Settings& settings, const Body& body) noexcept {
   try {
     body();
   } catch (const std::exception& e) {
-    log(LogLevel::kWarn, "no report for TERSE_REPORT={}: {}", wanted, e.what());
+    if (settings.report.empty())
+      log(LogLevel::kWarn, "no metrics for TERSE_METRICS={}: {}", settings.metrics, e.what());
+    else
+      log(LogLevel::kWarn, "no report for TERSE_REPORT={}: {}", settings.report, e.what());
   }
 }
 
@@ -173,6 +195,12 @@ std::string summary(const Reporter& r) {
       race.speedup());
 }
 
+std::string verdict(Reporter& r, const Settings& settings) {
+  const std::string& rules = settings.scheme.empty() ? settings.policy_path : settings.scheme;
+  return fmt::format("observed \"{}\" in this process: {}", shortened(rules),
+                     report::show_verdict(report::verdict_of(collect(r, settings))));
+}
+
 // A long trace is most of what is kept of a communicator.
 void forget_old_traces(std::vector<report::Communicator>& released) {
   size_t traces = 0;
@@ -191,17 +219,17 @@ void keep(Reporter& r, report::Communicator gone) {
 }
 
 bool is_wanted(const Settings& settings) {
-  return !settings.report.empty() || log_level() >= LogLevel::kInfo;
+  return settings.reports() || settings.observe || log_level() >= LogLevel::kInfo;
 }
 
 void at_exit() {
   Reporter& r = reporter();
   if (r.owner != getpid()) return;  // a child that had nothing to do with terse
   const Settings& settings = *r.settings.load();
-  carefully(settings.report, [&] {
+  carefully(settings, [&] {
     const auto lock = patient_lock(r.mutex, std::chrono::seconds(1));
     if (!lock.owns_lock()) return;
-    if (r.rank && rank_of(r) == 0) note(0, summary(r));
+    if (r.rank && rank_of(r) == 0) note(0, settings.observe ? verdict(r, settings) : summary(r));
     write(r, settings);
   });
 }
@@ -210,12 +238,15 @@ void at_exit() {
 
 void report_begins(const Settings& settings, int rank, const Present& present) noexcept {
   if (!is_wanted(settings)) return;
-  carefully(settings.report, [&] {
+  carefully(settings, [&] {
     own_library();
     Reporter& r = reporter();
     const std::lock_guard lock(r.mutex);
     claim(r);
-    if (!r.rank) r.rank = rank;
+    if (!r.rank) {
+      r.rank = rank;
+      r.begun = std::chrono::steady_clock::now();
+    }
     r.settings = &settings;
     r.present = present;
     // After the settings are made, so that it runs before they go.
@@ -228,12 +259,12 @@ void report_released(const std::function<report::Communicator()>& account) noexc
   Reporter& r = reporter();
   const Settings* const settings = r.settings;
   if (settings == nullptr) return;
-  carefully(settings->report, [&] {
+  carefully(*settings, [&] {
     const std::lock_guard lock(r.mutex);
     claim(r);
     report::Communicator gone = account();
     r.gone.add(gone);
-    if (!settings->report.empty()) keep(r, std::move(gone));
+    if (settings->reports() || settings->observe) keep(r, std::move(gone));
     if (r.present.any()) return;
     // All is written anew. A program that makes one communicator after the other spends a tenth of
     // its time on that at most; the exit writes what is left.
@@ -242,6 +273,24 @@ void report_released(const std::function<report::Communicator()>& account) noexc
     write(r, *settings);
     const auto ended = std::chrono::steady_clock::now();
     r.next_write = ended + 9 * (ended - begun);
+  });
+}
+
+void report_now_and_then() noexcept {
+  using std::chrono::steady_clock;
+  constexpr steady_clock::duration kPeriod = std::chrono::minutes(1);
+  Reporter& r = reporter();
+  const Settings* const settings = r.settings;
+  if (settings == nullptr || !settings->reports()) return;
+  const int64_t now = steady_clock::now().time_since_epoch().count();
+  int64_t next = r.next_interim.load(std::memory_order_relaxed);
+  if (now < next) return;
+  // One thread writes; the first call sets the period's beginning.
+  const int64_t later = now + kPeriod.count();
+  if (!r.next_interim.compare_exchange_strong(next, later) || next == 0) return;
+  carefully(*settings, [&] {
+    const std::unique_lock lock(r.mutex, std::try_to_lock);
+    if (lock.owns_lock()) write(r, *settings);
   });
 }
 

@@ -28,4 +28,7 @@ void report_begins(const Settings& settings, int rank, const Present& present) n
 // throws: a report that cannot be written is a warning in the log.
 void report_released(const std::function<report::Communicator()>& account) noexcept;
 
+// Writes the report anew if a minute has passed, so that a job that is killed leaves one.
+void report_now_and_then() noexcept;
+
 }  // namespace terse

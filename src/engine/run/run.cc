@@ -1,9 +1,11 @@
 #include "engine/run/run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/observe/ranges.h"
 #include "engine/run/call_native.h"
@@ -30,6 +32,12 @@ constexpr size_t kMaxMessagesTogether = 256;
 // Messages of so many works, each of which exchanges one with every other rank.
 size_t messages_of(size_t works, const Communicator& c) {
   return works * 2 * static_cast<size_t>(c.ranks - 1);
+}
+
+// For terse run --require.
+void leave_mark_once(const Settings& settings) {
+  static std::atomic<bool> left{false};
+  if (!settings.mark.empty() && !left.exchange(true)) leave_mark(compressed_mark(settings.mark));
 }
 
 CallKind kind_of(const Job& job) {
@@ -331,6 +339,7 @@ void Run::count() {
     sum += all[i];
   }
   const auto calls = std::ranges::count(messages_, false, &Job::is_native);
+  if (calls != 0) leave_mark_once(c_.settings);
   c_.counters.add({.calls = static_cast<size_t>(calls),
                    .sent = sum,
                    .scratch_bytes = stream_set_.scratch_bytes(),

@@ -1,0 +1,169 @@
+#include "engine/call/observation.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "base/thread_local.h"
+#include "engine/call/jobs.h"
+#include "engine/observe/choice.h"
+
+namespace terse {
+namespace {
+
+// One in so many calls of a communicator has its scheme's error found.
+constexpr uint64_t kProbePeriod = 16;
+
+// Plan of a call that NCCL does, for its times.
+const plan::Plan& native_plan() {
+  static const plan::Plan plan = [] {
+    plan::Plan one;
+    one.steps.push_back({.name = "native", .lane = plan::Lane::kCommunicate});
+    return one;
+  }();
+  return plan;
+}
+
+CallKind kind_of(const Job& job) {
+  return {job.rule, job.request.collective, without_seed(job.scheme)};
+}
+
+Work work_of(const Job& job) {
+  Work work;
+  work.push_back(&job);
+  return work;
+}
+
+// Call that is observed. Its lane waits for the caller's stream before and after NCCL's call, so
+// that what is measured is over when the communicator's streams are.
+class Observation {
+ public:
+  Observation(CommunicatorPointer held, const Job& job)
+      : held_(std::move(held)), job_(job), native_anyway_(reason_to_stay_native(job)) {}
+
+  Stream stream() const { return job_.request.stream; }
+
+  // Measures the call, if it is to be timed.
+  void begin() {
+    if (native_anyway_ || c().recording(stream()) != 0) return;
+    const CallKind kind = kind_of(job_);
+    const uint64_t number = c().observed_calls, ordinal = c().agreed.ordinal();
+    const bool probed = !c().meter.knows(kind) || is_chosen(kProbePeriod, ordinal, number);
+    sample_ = c().meter.start(native_plan(), kind, {ordinal, number, {}}, probed);
+    if (sample_ == nullptr) return;
+    enter();
+    if (probed) probe(number);
+    sample_->before(0, lane());
+  }
+
+  // Counts the call. `timed`: NCCL has enqueued it.
+  void end(bool timed) {
+    if (sample_ != nullptr && timed) {
+      enter();
+      sample_->after(0, lane());
+      sample_->finish(lane());
+    } else {
+      abandon();
+    }
+    if (native_anyway_) return count_bypass(c(), job_.request, *native_anyway_);
+    count(std::exchange(sample_, nullptr));
+    ++c().observed_calls;
+    count_bypass(c(), job_.request, TERSE_BYPASS_OBSERVED);
+  }
+
+  // Ends the measurement of a call that failed.
+  void abandon() {
+    Sample* const sample = std::exchange(sample_, nullptr);
+    if (sample == nullptr) return;
+    sample->finish(lane());
+    c().meter.drop(sample);
+  }
+
+ private:
+  Communicator& c() const { return *held_; }
+  StreamSet& streams() const { return c().stream_sets.of(stream()); }
+  Stream lane() const { return streams().lanes()[0]; }
+  bool is_synchronous() const {
+    return stream() == nullptr && c().backend.null_stream_is_synchronous();
+  }
+
+  void enter() const {
+    if (is_synchronous()) return;
+    c().backend.record(streams().caller_event(), stream());
+    c().backend.wait(lane(), streams().caller_event());
+  }
+
+  // The call may overwrite what is looked at, and waits.
+  void probe(uint64_t number) {
+    const PlanPointer plan = plan_of(work_of(job_), {});
+    const codec::Dtype dtype = dtype_of(job_);
+    const size_t elements = plan->buffers.front().send_bytes / codec::dtype_size(dtype);
+    c().error_probe.enqueue(lane(), job_.scheme.spec, {job_.request.send, elements, dtype}, number,
+                            *sample_);
+    if (is_synchronous()) return streams().synchronize();
+    c().backend.record(streams().finished_event(), lane());
+    c().backend.wait(stream(), streams().finished_event());
+  }
+
+  void count(Sample* sample) const {
+    const Work work = work_of(job_);
+    const Request& r = job_.request;
+    const Saving saving = c().savings.of(c().settings, job_.scheme,
+                                         {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
+                                         {c().plans.chunk_policy(), c().topology()});
+    c().meter.count({.kind = kind_of(job_),
+                     .sent = sent(work, *plan_of(work, {})).front(),
+                     .predicted = saving.compressed,
+                     .predicted_native = saving.native,
+                     .elements = r.count,
+                     .dtype = dtype_of(job_)},
+                    sample);
+  }
+
+  CommunicatorPointer held_;
+  Job job_;
+  std::optional<int> native_anyway_;  // a TERSE_BYPASS reason
+  Sample* sample_ = nullptr;
+};
+
+// Of the thread.
+struct Observations {
+  std::vector<Observation> all;
+};
+
+// Runs a part, which fails no call.
+template <class Part>
+void carefully(const Part& part) noexcept {
+  try {
+    part();
+  } catch (const std::exception& e) {
+    log(LogLevel::kInfo, "a call is not observed: {}", e.what());
+  }
+}
+
+}  // namespace
+
+void observe(const CommunicatorPointer& held, const Request& request, const Route& route) noexcept {
+  if (request.count == 0) return;
+  carefully([&] {
+    validate(request);  // NCCL says what is wrong
+    validate(request, held->rank, held->ranks);
+    std::vector<Observation>& all = ThreadLocal<Observations>::get().all;
+    const bool first = std::ranges::find(all, request.stream, &Observation::stream) == all.end();
+    all.emplace_back(held, job_by_route(*held, request, route));
+    // Calls of a group take their time together.
+    if (first) all.back().begin();
+  });
+}
+
+void end_observations(ncclResult_t result) noexcept {
+  Observations* const own = ThreadLocal<Observations>::find();
+  if (own == nullptr || own->all.empty()) return;
+  const bool has_it = result == ncclSuccess || result == ncclInProgress;
+  for (Observation& each : own->all)
+    carefully([&] { has_it ? each.end(result == ncclSuccess) : each.abandon(); });
+  own->all.clear();
+}
+
+}  // namespace terse
