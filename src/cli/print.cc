@@ -16,7 +16,7 @@ namespace {
 bool goes_on(std::string_view text) {
   if (text.empty()) return false;
   if (text[0] >= '0' && text[0] <= '9') return true;
-  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
+  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz-");
   return end != 0 && end != text.npos && text[end] == '=';
 }
 
@@ -77,6 +77,14 @@ void print_rules(const Policy& policy) {
     fmt::print("{}: {}{}\n", describe_rule(rule), print_rule(rule),
                rule.preset.empty() ? "" : fmt::format("   (preset {})", rule.preset));
   print_warnings(policy, stdout);
+  unsigned hinted = 0;  // number of a rule as written, of which there may be several here
+  for (const Rule& rule : policy.rules) {
+    const Range& nodes = rule.match.nodes;
+    if (rule.number == hinted || nodes.first < 2 || nodes.first != nodes.last) continue;
+    hinted = rule.number;
+    fmt::print("hint: {0} is for exactly {1} nodes; from {1} nodes on is nodes={1}..\n",
+               describe_rule(rule), nodes.first);
+  }
 }
 
 void flush_output() {

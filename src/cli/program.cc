@@ -16,18 +16,25 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path place_of(const char* name) {
-  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / name;
+  std::error_code error;  // as in a root without /proc
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return self.parent_path().parent_path() / name;
 }
 
 }  // namespace
 
 std::string installed(const char* name) {
   const fs::path file = place_of(name);
+  if (file.is_relative())
+    fail(ncclSystemError, "where {} is cannot be found: /proc/self/exe cannot be read", name);
   if (!fs::exists(file)) fail(ncclSystemError, "there is no {}", file.string());
   return file.string();
 }
 
-bool is_installed(const char* name) { return fs::exists(place_of(name)); }
+bool is_installed(const char* name) {
+  const fs::path file = place_of(name);
+  return file.is_absolute() && fs::exists(file);
+}
 
 int become(std::vector<std::string> command) {
   std::vector<char*> arguments;

@@ -42,7 +42,7 @@ class LineParser {
     while (const std::optional<Word> w = word()) before.push_back(*w);
     const size_t arrow = at_;
     Word scheme;
-    if (take("->")) {
+    if (take("->") || take(":")) {
       if (before.empty()) refuse(arrow, "conditions are missing before \"->\"");
       for (const Word& w : before) condition(w, draft);
       const std::optional<Word> next = word();
@@ -54,6 +54,7 @@ class LineParser {
     } else {
       if (before.empty()) refuse(at_, "a rule is missing");
       if (before.size() > 1) refuse_arrowless(before);
+      require_no_condition(before.front());
       scheme = before.front();
       require_no_option(scheme);
     }
@@ -68,6 +69,16 @@ class LineParser {
     if (const std::string meant = meant_scheme(text); !meant.empty())
       refuse(words.front().at, "\"{}\" is no scheme; did you mean \"{}\"?", text, meant);
     refuse(words[1].at, "\"->\" is missing between the conditions and the scheme");
+  }
+
+  // Refuses "nodes=2.." alone: a shell takes the ">" of "->" for a file, and leaves no more.
+  void require_no_condition(const Word& word) const {
+    const std::string_view key = word.text.substr(0, word.text.find('='));
+    if (number_ == 1 && key.size() < word.text.size() && find_condition(key) != nullptr)
+      refuse(
+          word.at,
+          "\"{0}\" is a condition without a scheme; rules with \"->\" need quotes: '{0} -> safe'",
+          word.text);
   }
 
   // Refuses "int4;block=64", whose semicolon has begun a rule.
@@ -115,9 +126,22 @@ class LineParser {
     return true;
   }
 
+  // Returns true at ": " behind a condition, which is as good as "->"; behind a codec's name it is
+  // a scheme with a blank.
+  bool ends_conditions(size_t begin) const {
+    const std::string_view text = text_.substr(begin, at_ - begin);
+    const std::string_view key = text.substr(0, text.find('='));
+    const std::string_view last = text.substr(text.rfind(',') + 1);
+    return starts(": ") &&
+           (key.size() < text.size()
+                ? find_condition(key) != nullptr
+                : std::ranges::count(collective_names(), last, &CollectiveName::name) != 0);
+  }
+
   // Word up to a blank or a sign outside of quotes; none before a sign, and at the end.
   std::optional<Word> word() {
     skip_blanks();
+    if (starts(": ")) return {};
     const size_t begin = at_;
     size_t quote = 0;
     bool quoted = false;
@@ -128,7 +152,8 @@ class LineParser {
       } else if (c == '"') {
         quoted = !quoted;
         quote = at_;
-      } else if (!quoted && (kBlanks.find(c) != kBlanks.npos || c == ';' || starts("->"))) {
+      } else if (!quoted && (kBlanks.find(c) != kBlanks.npos || c == ';' || starts("->") ||
+                             ends_conditions(begin))) {
         break;
       }
     }

@@ -1,6 +1,7 @@
 #include "policy/profile_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <tuple>
 
@@ -244,8 +245,19 @@ bool is_known_profile(std::string_view name) {
 }
 
 Profile read_profile(const std::string& name) {
-  for (const KnownProfile& known : known_profiles())
+  std::vector<std::string_view> names;
+  for (const KnownProfile& known : known_profiles()) {
     if (known.name == name) return parse_profile(known.text, name);
+    names.push_back(known.name);
+  }
+  std::error_code ignored;
+  if (name.find('/') == name.npos && !name.ends_with(".toml") &&
+      !std::filesystem::exists(name, ignored))
+    fail(
+        ncclInvalidArgument,
+        "there is no profile \"{}\": neither a file, nor one of those that `terse forecast --list` "
+        "names{}",
+        shortened(name), hint(name, names));
   return parse_profile(text_of_file(name, "a profile"), name);
 }
 

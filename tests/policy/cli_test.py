@@ -85,6 +85,8 @@ class Usage(unittest.TestCase):
                 ("--profile: it is empty", "run", "--profile", "", "true"),
                 ("--report: it is empty", "run", "--report", "", "true"),
                 ("--nccl: it is empty", "run", "--nccl", "", "true"),
+                ("--report: its value is missing before --", "run", "--report", "--", "true"),
+                ("--scheme: its value is missing before --", "run", "--scheme", "--", "true"),
                 ("--scheme: it is empty", "explain", "--scheme", ""),
                 ("--policy: it is empty", "explain", "--policy", ""),
                 ("--profile: it is empty", "explain", "--profile", ""),
@@ -106,6 +108,11 @@ class Usage(unittest.TestCase):
                  "true")):
             with self.subTest(words):
                 wrong_usage(self, error, *words)
+
+    def test_a_number_of_nodes_is_that_one_alone(self):
+        hint = "hint: rule 1 is for exactly 2 nodes; from 2 nodes on is nodes=2..\n"
+        self.assertEqual(terse("scheme", "nodes=2 -> safe")[1].count(hint), 1)
+        self.assertNotIn("hint", terse("scheme", "nodes=2.. -> safe")[1])
 
     def test_settings_that_cannot_be_are_said_at_once(self):
         for words in (["run", "--scheme", "int8", "true"], ["scheme", "int8"],

@@ -276,8 +276,9 @@ allreduce of 1M, float32, by tiny
                     "forecast", "--profile", one_node, "--ranks", "4")
 
     def test_what_fails(self):
-        self.fails("--profile: a100 cannot be read: No such file or directory", "forecast",
-                   "--profile", "a100")
+        self.fails('--profile: there is no profile "a100-8x-100gbi": neither a file, nor one of those '
+                   'that `terse forecast --list` names; did you mean "a100-8x-100gbit"?',
+                   "forecast", "--profile", "a100-8x-100gbi")
         wrong = self.write("wrong.toml", PROFILE.replace("latency = 0.01", "latency = -1"))
         self.fails(f"--profile: {wrong}:10:11: latency is -1, but must be from 0 to 10 seconds",
                    "forecast", "--profile", wrong)

@@ -94,6 +94,25 @@ TEST(PolicyLine, ErrorsSayWhere) {
   for (const auto& c : cases) EXPECT_EQ(error_of(c.line), c.error) << c.line;
 }
 
+// Where a shell would take the ">" of "->" for a file.
+TEST(PolicyLine, AColonIsAsGoodAsAnArrow) {
+  for (const char* const line : {"nodes=2..: int8", "allreduce: int8", "allreduce,allgather: int8",
+                                 "allreduce bytes=1M..: int8", "name=\"a: b\": int8",
+                                 "nodes=2..: int8; allgather: int4:block=64"}) {
+    std::string arrows = line;
+    for (size_t at = arrows.find(": int"); at != arrows.npos; at = arrows.find(": int", at + 1))
+      arrows.replace(at, 1, " ->");
+    EXPECT_EQ(parse_policy_line(line, {}).print(), parse_policy_line(arrows, {}).print()) << line;
+  }
+  EXPECT_NE(error_of("int4: block=64").find("did you mean \"int4:block=64\"?"), std::string::npos);
+}
+
+TEST(PolicyLine, AConditionAloneWantsQuotes) {
+  EXPECT_EQ(error_of("nodes=2.."),
+            "column 1: \"nodes=2..\" is a condition without a scheme; rules with \"->\" need "
+            "quotes: 'nodes=2.. -> safe'");
+}
+
 TEST(PolicyLine, OptionsBehindTheWrongSignAreUnderstood) {
   const struct {
     const char *line, *error;

@@ -299,7 +299,10 @@ TEST(Profile, TheFirstErrorIsTheFirstInTheText) {
 TEST(Profile, FilesThatCannotBeRead) {
   const auto error = [](const std::string& path) { return error_of([&] { read_profile(path); }); };
   const std::string folder = std::filesystem::temp_directory_path().string();
-  EXPECT_EQ(error("a100"), "a100 cannot be read: No such file or directory");
+  EXPECT_EQ(error("a100.toml"), "a100.toml cannot be read: No such file or directory");
+  EXPECT_EQ(error("h100").substr(0, 97),
+            "there is no profile \"h100\": neither a file, nor one of those that `terse forecast "
+            "--list` names; ");
   EXPECT_EQ(error(folder), folder + " cannot be read: Is a directory");
   EXPECT_EQ(error("/dev/zero"), "/dev/zero is neither a file nor a pipe");
   const std::string large = ::testing::TempDir() + fmt::format("large_profile{}.toml", getpid());

@@ -5,24 +5,29 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "engine/call/route.h"
 #include "engine/call/trace.h"
 #include "engine/comm/chooser.h"
 #include "policy/datatype.h"
+#include "policy/reasons.h"
 
 namespace terse {
 namespace {
 
 constexpr size_t kLargeCall = size_t{64} << 20;  // bytes, a size at which links are busy
 
+Request large_call(const Communicator& c, plan::Collective collective, ncclDataType_t datatype) {
+  return {.collective = collective,
+          .count = kLargeCall / datatype_size(datatype) / plan::shards(collective, c.ranks),
+          .datatype = datatype,
+          .comm = c.comm};
+}
+
 // Example: "two-shot AllReduce int8:block=128,round=nearest". Empty: native.
 std::optional<std::string> compression_of_large(Communicator& c, plan::Collective collective,
                                                 ncclDataType_t datatype) {
-  const size_t shards = plan::shards(collective, c.ranks);
-  const Request request{.collective = collective,
-                        .count = kLargeCall / datatype_size(datatype) / shards,
-                        .datatype = datatype,
-                        .comm = c.comm};
+  const Request request = large_call(c, collective, datatype);
   codec::Dtype dtype{};
   compressible(datatype, &dtype);
   const Prospect prospect{collective, request.count, dtype, c.ranks, request.root};
@@ -33,6 +38,23 @@ std::optional<std::string> compression_of_large(Communicator& c, plan::Collectiv
   return fmt::format("{} {}", algorithm(c, request, taken.scheme), print_scheme(taken.scheme));
 }
 
+// Reason why no large call is compressed: the first condition of a rule that does not hold.
+std::string why_nothing(Communicator& c) {
+  const Request request = large_call(c, plan::Collective::kAllReduce, ncclFloat32);
+  const Facts facts = facts_of(request, c.ranks, c.topology(), c.name, c.backend.is_gpu());
+  for (const Rule& rule : c.settings.policy.rules) {
+    const char* const key = rule.scheme.off ? nullptr : rule.match.refusal(facts);
+    if (key == nullptr || std::string_view(key) == "collective") continue;  // of a preset's rules
+    const uint64_t nodes = rule.match.nodes.first;
+    if (std::string_view(key) == "nodes" && static_cast<uint64_t>(facts.nodes) < nodes)
+      return fmt::format("; the rules are for {}{}, --scheme safe is for one, too",
+                         counted(nodes, "node"), nodes < rule.match.nodes.last ? " or more" : "");
+    return fmt::format("; the rules are for other values of {}", key);
+  }
+  const Route taken = route_silently(c, request);
+  return fmt::format("; {}", bypass_reason(taken.bypass.value_or(TERSE_BYPASS_LINK)));
+}
+
 struct Banner {
   std::string text;
   bool compresses = false;
@@ -41,10 +63,11 @@ struct Banner {
 Banner banner(Communicator& c) {
   const int nodes = c.topology().nodes();
   Banner b;
-  b.text = fmt::format(
-      "terse {}.{}.{} compresses NCCL {} ({}) on {} rank{}, {} node{}. Of 64 MiB in fp32:",
-      TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH, version(c.library),
-      c.library.found.path, c.ranks, c.ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s");
+  b.text = fmt::format("terse {}.{}.{} {} NCCL {} ({}) on {} rank{}, {} node{}. Of 64 MiB in fp32:",
+                       TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH,
+                       c.settings.observe ? "only observes" : "compresses", version(c.library),
+                       c.library.found.path, c.ranks, c.ranks == 1 ? "" : "s", nodes,
+                       nodes == 1 ? "" : "s");
   const char* separator = " ";
   for (const plan::Collective collective :
        {plan::Collective::kAllReduce, plan::Collective::kAllGather,
@@ -59,6 +82,7 @@ Banner banner(Communicator& c) {
       b.compresses = true;
     }
   }
+  if (!b.compresses) b.text += why_nothing(c);
   return b;
 }
 
