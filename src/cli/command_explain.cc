@@ -75,6 +75,9 @@ std::optional<model::Profile> named_profile(const ExplainOptions& o) {
   return at("--profile", [&] { return read_profile(o.profile); });
 }
 
+bool names_rules(const Settings& s) { return !s.scheme.empty() || !s.policy_path.empty(); }
+
+// That of the command line, of the environment, or of terse run.
 Policy policy_of(const ExplainOptions& o) {
   std::vector<Variable> instead;
   if (!o.profile.empty()) instead.push_back({"TERSE_PROFILE", o.profile});
@@ -82,7 +85,9 @@ Policy policy_of(const ExplainOptions& o) {
   if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
   if (!o.scheme.empty())
     return at("--scheme", [&] { return parse_policy_line(o.scheme, settings().min_bytes); });
-  return settings().policy;
+  if (names_rules(settings())) return settings().policy;
+  fmt::print("rules      those of terse run: {}\n", kDefaultRules);
+  return parse_policy_line(kDefaultRules, settings().min_bytes);
 }
 
 // Returns true if the rounded bytes_text() says as many.
@@ -98,14 +103,15 @@ std::string exact_bytes_text(uint64_t bytes) {
   return has_four_digits(bytes) ? bytes_text(bytes) : fmt::format("{} B", bytes);
 }
 
-void print_call(const ExplainOptions& o, const Request& r) {
+void print_call(const ExplainOptions& o, const Request& r, bool gpu) {
   const bool reduces = entry_of(collective_names(), o.collective).reduces;
-  fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}{}\n", o.collective,
+  fmt::print("call       {}, {}, {}{}, {} {} on {} {}{}{}, {}\n", o.collective,
              exact_bytes_text(message_bytes(r, o.ranks)), print_dtypes(set_of(r.datatype)),
              reduces ? ", " + o.op : "", o.ranks, o.ranks == 1 ? "rank" : "ranks", o.nodes,
              o.nodes == 1 ? "node" : "nodes",
              o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name),
-             r.config.tag == 0 ? "" : fmt::format(", tag {}", r.config.tag));
+             r.config.tag == 0 ? "" : fmt::format(", tag {}", r.config.tag),
+             gpu ? "on GPUs" : "on CPUs (--gpu: on GPUs)");
 }
 
 // Prints the rules before the one that decides, and why they do not match.
@@ -237,6 +243,23 @@ void print_plan(const Call& call, const Scheme& scheme) {
   print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
 }
 
+// Prints what the model has of the call by a profile.
+void print_prediction(const Call& call, const Scheme& scheme, const model::Profile& profile) {
+  codec::Dtype dtype{};
+  compressible(call.request.datatype, &dtype);
+  const Prospect prospect{call.request.collective, call.request.count, dtype, call.options.ranks,
+                          call.root()};
+  if (const char* lacking = model::lacks(profile, call.topology))
+    return fmt::print("predicted  nothing: the profile \"{}\" says nothing of {}\n", profile.name,
+                      lacking);
+  const double native = *predict_native(profile, prospect, call.machines()).seconds;
+  const std::optional<double> own = seconds_as_called(profile, scheme, prospect, call.machines());
+  if (!own) return;
+  fmt::print(
+      "predicted  {} in place of {}, {:.2f} times as fast as native, by the profile \"{}\"\n",
+      report::show_seconds(*own), report::show_seconds(native), native / *own, profile.name);
+}
+
 model::Profile default_profile() {
   if (!settings().profile)
     fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
@@ -307,7 +330,7 @@ void explain(const ExplainOptions& o) {
     require_feasible(request.collective, call.shape_on(0, scheme), chooses);
     require_few_on_a_node(call.shape_on(0, scheme), 1 << 22);
   }
-  print_call(o, request);
+  print_call(o, request, call.gpu);
   print_decision(policy, facts, decision);
   print_warnings(policy, stderr);
   if (chooses) {
@@ -317,6 +340,9 @@ void explain(const ExplainOptions& o) {
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
   print_plan(call, scheme);
+  const std::optional<model::Profile>& given = named ? named : settings().profile;
+  if (given && !chooses && !plan::is_point_to_point(request.collective))
+    print_prediction(call, scheme, *given);
 }
 
 template <class Entry>
@@ -333,7 +359,8 @@ void add_explain(CLI::App& app) {
   CLI::App* c = app.add_subcommand(
       "explain",
       "Say what becomes of a call: which rule matches, which algorithm does it, how many "
-      "bytes it sends. Without --policy and --scheme by the settings in the environment");
+      "bytes it sends. Without --policy and --scheme by the settings in the environment, or "
+      "else by the rules of terse run");
   c->add_option("--collective", o->collective)
       ->check(one_of(collective_names()))
       ->capture_default_str();
@@ -356,7 +383,9 @@ void add_explain(CLI::App& app) {
   c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")
       ->check(not_empty)
       ->excludes(file);
-  c->add_option("--profile", o->profile, "What auto goes by, as TERSE_PROFILE")->check(not_empty);
+  c->add_option("--profile", o->profile,
+                "What auto goes by, as TERSE_PROFILE, and what times are predicted by")
+      ->check(not_empty);
   c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
       ->check(readable_by(parse_rate));
   c->callback([o] { explain(*o); });

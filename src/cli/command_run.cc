@@ -46,9 +46,6 @@ struct Run {
 // Folder of the reports of an observed run that names none.
 constexpr const char* kObserved = "terse-observed";
 
-// Compresses between nodes alone: links within a node are mostly faster than a codec.
-constexpr const char* kDefaultScheme = "nodes=2.. -> safe";
-
 bool is_path(const std::string& library) { return library.find('/') != library.npos; }
 
 // NCCL of the program if that is certain: the one named, or that of the packages of its Python. "":
@@ -120,7 +117,7 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
     variables.push_back({"TERSE_POLICY", fs::absolute(run.policy)});
     clear("TERSE_SCHEME");
   } else if (!run.scheme.empty() || !inherits) {
-    const std::string scheme = run.scheme.empty() ? kDefaultScheme : run.scheme;
+    const std::string scheme = run.scheme.empty() ? kDefaultRules : run.scheme;
     check_rules(parse_policy_line(scheme, settings().min_bytes), run);
     variables.push_back({"TERSE_SCHEME", scheme});
     clear("TERSE_POLICY");
@@ -312,7 +309,7 @@ void add_run(CLI::App& app, int& status) {
       "--scheme", run->scheme,
       fmt::format("A scheme, a preset, or rules on one line (default: the rules of TERSE_SCHEME or "
                   "TERSE_POLICY, else {})",
-                  kDefaultScheme));
+                  kDefaultRules));
   scheme->check(not_missing);
   command->add_option("--policy", run->policy, "A file of rules, in TOML")
       ->check(not_missing)

@@ -314,7 +314,7 @@ class Explain(unittest.TestCase):
 
     def test_a_call_between_nodes(self):
         self.says("""\
-call       reducescatter, 64 MiB (67108864 B), float32, sum, 8 ranks on 2 nodes, communicator "dp"
+call       reducescatter, 64 MiB (67108864 B), float32, sum, 8 ranks on 2 nodes, communicator "dp", on CPUs (--gpu: on GPUs)
 passed by  rule 1 (line 22), for its name: name=mesh_tp* -> off
 passed by  rule 2 (line 27), for its name: name=*TENSOR* -> off
 passed by  rule 3 (line 33), for its collective: allgather dtype=float16,bfloat16 bytes=1M.. \
@@ -343,7 +343,8 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
             code, out, err = terse("explain", "--scheme", "tag=0x10..0x1f -> off", "--tag", tag)
             first, *others = out.splitlines()
             self.assertEqual((code, err, first), (
-                0, "", "call       allreduce, 64 MiB (67108864 B), float32, sum, 8 ranks on 1 node" + said))
+                0, "", "call       allreduce, 64 MiB (67108864 B), float32, sum, 8 ranks on 1 node" + said +
+                ", on CPUs (--gpu: on GPUs)"))
             self.assertEqual(others, [
                 "rule       rule 1: tag=16..31 -> off", "native     the rule says off"] if said else [
                 "passed by  rule 1, for its tag: tag=16..31 -> off",
@@ -352,7 +353,7 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
 
     def test_each_rank_has_a_link_on_one_node(self):
         self.says("""\
-call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node
+call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node, on CPUs (--gpu: on GPUs)
 passed by  rule 1, for its collective: allgather dtype=float32 -> off
 passed by  rule 1, for its collective: allgather bytes=usual.. -> minmax8:block=1024,round=shift
 rule       rule 1: allreduce,reducescatter bytes=usual.. -> minmax8:block=1024,round=stochastic \
@@ -420,7 +421,7 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
 
     def test_calls_that_stay_native_say_why(self):
         rule = "rule       rule 1: bytes=usual.. -> int8:block=128,round=nearest\n"
-        call = "call       allreduce, 64 MiB (67108864 B), {}, 8 ranks on 1 node\n"
+        call = "call       allreduce, 64 MiB (67108864 B), {}, 8 ranks on 1 node, on CPUs (--gpu: on GPUs)\n"
         for words, text in (
                 ("--dtype int32", call.format("int32, sum") + rule +
                  "native     only float32, float16 and bfloat16 are compressed\n"),
@@ -429,12 +430,12 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
                 ("--ranks 1", call.format("float32, sum").replace("8 ranks", "1 rank") + rule +
                  "native     there is one rank, and nothing to send\n"),
                 ("--bytes 65532", """\
-call       allreduce, 65532 B, float32, sum, 8 ranks on 1 node
+call       allreduce, 65532 B, float32, sum, 8 ranks on 1 node, on CPUs (--gpu: on GPUs)
 passed by  rule 1, for its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 64K or more)
 rule       none matches
 native     the message is smaller than the rules ask for
 """),
-                ("--bytes 4M --gpu", """call       allreduce, 4 MiB (4194304 B), float32, sum, 8 ranks on 1 node
+                ("--bytes 4M --gpu", """call       allreduce, 4 MiB (4194304 B), float32, sum, 8 ranks on 1 node, on GPUs
 passed by  rule 1, for its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 8M or more)
 rule       none matches
 native     the message is smaller than the rules ask for
@@ -445,7 +446,13 @@ native     the message is smaller than the rules ask for
         self.assertEqual((code, out.splitlines()[2:], err), (0, [
             "native     with intra=off PreMulSum is NCCL's: a neighbour would multiply by its own "
             "number"], ""))
-        self.says(call.format("float32, sum") + "rule       there are none\n"
+        rules = "rules      those of terse run: nodes=2.. -> safe\n"
+        passed = "".join(f"passed by  rule 1, for its {key}: {rule}\n" for key, rule in (
+            ("collective", "allgather dtype=float32 nodes=2.. -> off"),
+            ("collective", "allgather bytes=usual.. nodes=2.. -> minmax8:block=128,round=shift"),
+            ("nodes", "allreduce,reducescatter bytes=usual.. nodes=2.. -> "
+                      "int8:block=64,round=stochastic,scale=bf16")))
+        self.says(rules + call.format("float32, sum") + passed + "rule       none matches\n"
                   "native     no rule asks for compression\n")
         self.says(call.format("float32, sum") + "rule       rule 1: allreduce -> off\n"
                   "native     the rule says off\n", "--scheme", "allreduce -> off; int8")

@@ -441,7 +441,7 @@ class Auto(InAFolder):
         lines = self.explain("--scheme", "auto", "--profile", self.profile, "--bytes",
                              "1M").splitlines()
         self.assertEqual(lines[:8], """\
-call       allreduce, 1 MiB (1048576 B), float32, sum, 4 ranks on 2 nodes
+call       allreduce, 1 MiB (1048576 B), float32, sum, 4 ranks on 2 nodes, on CPUs (--gpu: on GPUs)
 rule       rule 1: shard=64K.. -> auto:bits=8,round=nearest
 auto       auto:bits=8,round=nearest, by the profile "tiny", which models them
               1.52 s   1.00x  native
@@ -510,6 +510,15 @@ points = [[65536, {}], [1048576, {}]]
                    "--dry-run", "--", "true")
         self.fails(f"TERSE_SCHEME asks for auto, which needs a profile: {HINT}", "explain",
                    TERSE_SCHEME="auto")
+
+    def test_times_of_a_scheme_are_predicted_by_a_profile(self):
+        words = ("explain", "--dtype", "bf16", "--ranks", "64", "--nodes", "8", "--bytes", "256M", "--scheme")
+        line = self.output(*words, "safe", "--profile", "h800-8x-3200gbit").splitlines()[-1]
+        self.assertRegex(line, r"predicted  \S+ ms in place of \S+ ms, 1\.\d\d times as fast as native, by "
+                               r'the profile "h800-8x-3200gbit"$')
+        self.assertIn('predicted  nothing: the profile "a100-8x-nvlink" says nothing of links between nodes',
+                      self.output(*words, "safe", "--profile", "a100-8x-nvlink"))
+        self.assertNotIn("predicted", self.output(*words, "safe"))
 
     def test_a_profile_that_is_named_is_read_whatever_asks_for_it(self):
         out = self.output("explain", "--profile", "a100-8x-100gbit", "--nodes", "2",
