@@ -80,10 +80,12 @@ Function* preloaded(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// A demand to compress is an error where terse is off.
-bool is_off() {
+// A demand to compress is an error where terse is off, and on several nodes where NCCL sends less
+// between them.
+bool can_demand() {
   const char* const scheme = std::getenv("TERSE_SCHEME");
-  return scheme != nullptr && std::string_view(scheme) == "off";
+  const bool is_off = scheme != nullptr && std::string_view(scheme) == "off";
+  return !is_off && std::getenv("NCCL_HOSTID") == nullptr && std::getenv("TERSE_NODE") == nullptr;
 }
 
 // A call's configuration; refers to its own options, and so stays where it is.
@@ -103,7 +105,7 @@ class Config {
       case Configured::kMustCompress:
         demand_.key.optionId = TERSE_OPTION_MUST_COMPRESS;
         demand_.val.i = 1;
-        if (!is_off()) option_.next = &demand_;
+        if (can_demand()) option_.next = &demand_;
         [[fallthrough]];
       case Configured::kScheme:
         option_.key.optionId = TERSE_OPTION_SCHEME;
