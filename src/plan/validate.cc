@@ -14,32 +14,15 @@
 namespace terse::plan {
 namespace {
 
-// Sizes of a message's elements.
-struct Elements {
-  size_t bytes;  // of one
-  Packing packing;
-  Packing within = {};
-  SumFormat sum = {};
+// Returns true if elements of a message may be so.
+bool has(const Shape& message, Format format) {
+  return format == Format::kRaw || message.packing_of(format).bytes;
+}
 
-  bool has(Format format) const { return format == Format::kRaw || packing_of(format).bytes; }
-
-  size_t bytes_of(Format format, size_t count) const {
-    if (!has(format)) return 0;
-    return format == Format::kRaw ? count * bytes : packing_of(format).bytes(count);
-  }
-
-  // Returns true if bodies of both are packed alike.
-  bool are_alike(Format a, Format b) const { return unrounded(a) == unrounded(b); }
-
- private:
-  const Packing& packing_of(Format format) const {
-    if (format == Format::kIntraPacked) return within;
-    return format == Format::kSumPacked ? sum.packing : packing;
-  }
-  Format unrounded(Format format) const {
-    return format == Format::kSumPacked && sum.is_rounding ? Format::kPacked : format;
-  }
-};
+// Format whose bodies these are.
+Format unrounded(const Shape& message, Format format) {
+  return format == Format::kSumPacked && message.sum.is_rounding ? Format::kPacked : format;
+}
 
 // Ranks, and the one that has the plan.
 struct Ranks {
@@ -49,7 +32,7 @@ struct Ranks {
 // Walks a plan and stops at the first error.
 class Checker {
  public:
-  Checker(const Plan& plan, const Ranks& ranks, std::vector<Elements> formats)
+  Checker(const Plan& plan, const Ranks& ranks, std::vector<Shape> formats)
       : plan_(plan), ranks_(ranks.count), rank_(ranks.self), formats_(std::move(formats)) {}
 
   std::string check() {
@@ -159,7 +142,7 @@ class Checker {
     if (plan_.codebook_bytes == 0) return refuse("learns levels that the call does not have");
     if (l.state.region != Region::kScratch) return refuse("learns outside scratch");
     within(l.state, Learn::kStateBytes, 0);
-    within({Region::kSend, 0}, l.count * formats_.front().bytes, 0);
+    within({Region::kSend, 0}, l.count * formats_.front().element_bytes, 0);
     const Place bins{l.state.region, l.state.offset + Learn::kBinsAt};
     switch (l.stage) {
       case Learn::Stage::kWidest:
@@ -269,7 +252,7 @@ class Checker {
     return plan::extent(side, {ranks_, rank_, n.root});
   }
   size_t shard_bytes(const Native& n) const {
-    return n.count * element_bytes(n.element, formats_.front().bytes);
+    return n.count * element_bytes(n.element, formats_.front().element_bytes);
   }
   Place shard(const Place& place, const Native& n, size_t p) const {
     return {place.region, place.offset + p * shard_bytes(n)};
@@ -288,7 +271,7 @@ class Checker {
       refuse("packed data outside scratch");
     if (place.region == Region::kExact) refuse("computes with the exact result");
     if (place.region == Region::kCodebook) refuse("computes with the levels");
-    if (!formats_[c.message].has(format)) return refuse("a format that the call does not have");
+    if (!has(formats_[c.message], format)) return refuse("a format that the call does not have");
     for_each_part(place, format, c, taken(c),
                   [&](const Place& part, size_t bytes) { within(part, bytes, c.message); });
   }
@@ -337,7 +320,8 @@ class Checker {
   }
 
   size_t bytes_of(Format format, const Compute& c) const {
-    return formats_[c.message].bytes_of(format, c.count);
+    const Shape& message = formats_[c.message];
+    return has(message, format) ? message.bytes(format, c.count) : 0;
   }
 
   // A kernel knows one packed format.
@@ -348,8 +332,9 @@ class Checker {
       if (packed && in.format != *packed) refuse("packed inputs of two formats");
       packed = in.format;
     }
-    const bool changes = packed && c.target_format != Format::kRaw &&
-                         !formats_[c.message].are_alike(*packed, c.target_format);
+    const bool changes =
+        packed && c.target_format != Format::kRaw &&
+        unrounded(formats_[c.message], *packed) != unrounded(formats_[c.message], c.target_format);
     if (changes != c.sums.has_value()) refuse("sums without a change of formats, or none with one");
     if (!changes || !c.sums) return;
     if (std::ranges::find(c.inputs, Format::kRaw, &Input::format) != c.inputs.end())
@@ -426,7 +411,7 @@ class Checker {
 
   const Plan& plan_;
   const int ranks_, rank_;
-  const std::vector<Elements> formats_;  // by message
+  const std::vector<Shape> formats_;  // by message, of which sizes alone count
   size_t at_ = 0;
   size_t sent_ = 0;
   Uses scratch_, state_, codebook_;
@@ -442,17 +427,18 @@ class Checker {
 }  // namespace
 
 std::string validate(const Plan& plan, const Shape& s) {
-  std::string wrong =
-      Checker(plan, {s.ranks, s.rank}, {{s.element_bytes, s.packing, s.within.packing, s.sum}})
-          .check();
+  const Shape sizes{
+      .element_bytes = s.element_bytes, .packing = s.packing, .within = s.within, .sum = s.sum};
+  std::string wrong = Checker(plan, {s.ranks, s.rank}, {sizes}).check();
   if (wrong.empty() && plan.native != native_traffic(plan.steps, s))
     wrong = "native traffic is not that of its collectives";
   return wrong;
 }
 
 std::string validate(const Plan& plan, const Batch& batch) {
-  std::vector<Elements> formats;
-  for (const Message& m : batch.messages) formats.push_back({m.element_bytes, m.packing});
+  std::vector<Shape> formats;
+  for (const Message& m : batch.messages)
+    formats.push_back({.element_bytes = m.element_bytes, .packing = m.packing});
   return Checker(plan, {batch.ranks, batch.rank}, std::move(formats)).check();
 }
 
