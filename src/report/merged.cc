@@ -286,8 +286,8 @@ Merged merge(const std::vector<NamedReport>& reports) {
       merged.complaints.push_back(fmt::format("{}: of terse {}, and {} of terse {}", file, r.terse,
                                               merged.files.front(), merged.terse));
     if (r.observed) merged.observed = merged.observed.value_or(Verdict{}) += verdict_of(r);
-    const bool others_observed = merged.observed.has_value() && !merged.files.empty();
-    if (r.policy != merged.policy || r.verify != merged.verify || (!r.observed && others_observed))
+    if (r.policy != merged.policy || r.verify != merged.verify ||
+        r.observed.has_value() != reports.front().report.observed.has_value())
       merged.complaints.push_back(
           fmt::format("{}: its settings are not those of {}", file, merged.files.front()));
     if (r.left_out != 0)
