@@ -35,14 +35,15 @@ std::string library_at(std::string_view path) {
   return path.find('/') == path.npos ? std::string(path) : file_at(path);
 }
 
-// Checks the signs of a report's name, which tell reports apart, and %%.
-void require_report(std::string_view text) {
+// Folder or name of reports, after a check of its signs, which tell reports apart, and of %%.
+std::string report_name(std::string_view text) {
   for (size_t at = text.find('%'); at != text.npos; at = text.find('%', at + 2)) {
     const std::string_view sign = text.substr(at, 2);
     if (sign != "%r" && sign != "%p" && sign != "%h" && sign != "%%")
       fail(ncclInvalidArgument, "{} is none of %r rank, %p pid, %h host and %% a percent sign",
            sign);
   }
+  return report_at(start_folder(), text);
 }
 
 std::string profile_at(std::string_view path) {
@@ -152,17 +153,11 @@ constexpr Variable kVariables[] = {
     {"TERSE_REPORT", Ranks::kMayDiffer,
      "folder for a report at the end, or a name with %r rank %p pid %h host; %% is a %, and any "
      "other % an error",
-     [](std::string_view text, Settings& s) {
-       require_report(text);
-       s.report = report_at(start_folder(), text);
-     }},
+     [](std::string_view text, Settings& s) { s.report = report_name(text); }},
     {"TERSE_METRICS", Ranks::kMayDiffer,
      "folder, or a name as of TERSE_REPORT, for counters in Prometheus's text format, once a "
      "minute",
-     [](std::string_view text, Settings& s) {
-       require_report(text);
-       s.metrics = report_at(start_folder(), text);
-     }},
+     [](std::string_view text, Settings& s) { s.metrics = report_name(text); }},
     {"TERSE_TRACE", Ranks::kMayDiffer,
      "so many last calls of a communicator are kept for the report, with their steps",
      [](std::string_view text, Settings& s) { s.trace = parse_trace(text); }},

@@ -37,11 +37,11 @@ struct Settings {
   uint64_t process = 0;           // number of this process in the job, by its launcher
   std::string mark;               // file to make at the first communicator; empty: none
   std::string report;             // of this process at its end (report_folder); empty: none
-  std::string metrics;            // the same as metrics; empty: none
+  std::string metrics;            // where the report goes as metrics, likewise; empty: nowhere
   std::optional<LogLevel> log;    // empty: the default
+  std::string error;              // first setting that was not understood; empty: none
 
   bool reports() const { return !report.empty() || !metrics.empty(); }
-  std::string error;  // first setting that was not understood; empty: none
 };
 
 // Settings of the environment at the first call. Never throws for a bad setting: `error` keeps it,
