@@ -45,16 +45,10 @@ Interception decline(const Request& r, const Settings& settings) {
   return {.bypass = TERSE_BYPASS_OFF};
 }
 
-// Observes the call, which goes to NCCL with the caller's own arguments. One for which the ranks
-// would have to meet is only native.
-Interception intercept_observed(const CommunicatorPointer& held, const Request& r) {
-  Communicator& c = *held;
-  if (needs_topology(c, r)) return {};
-  announce(c);
-  if (c.recording(r.stream) == 0) report_now_and_then();
-  const Route taken = route(c, r);
+// Leaves an observed call to NCCL with the caller's own arguments.
+Interception leave_native(const CommunicatorPointer& held, const Request& r, const Route& taken) {
   if (taken.bypass)
-    count_bypass(c, r, *taken.bypass);
+    count_bypass(*held, r, *taken.bypass);
   else
     observe(held, r, taken);
   return {.bypass = taken.bypass.value_or(TERSE_BYPASS_OBSERVED)};
@@ -70,8 +64,8 @@ Interception intercept(const Request& r, const Settings& settings) {
   if (held == nullptr) return {};
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};
-  if (settings.observe) return intercept_observed(held, r);
   if (needs_topology(c, r)) {
+    if (settings.observe) return {};  // the ranks would have to meet for it
     c.health.require_usable();
     if (group_depth() > 0) {
       defer(c, r);
@@ -81,8 +75,9 @@ Interception intercept(const Request& r, const Settings& settings) {
     discover_topology({&alone, 1});
   }
   announce(c);
-  if (c.recording(r.stream) == 0) report_now_and_then();
+  if (report_is_due() && c.recording(r.stream) == 0) report_anew();
   const Route taken = route(c, r);
+  if (settings.observe) return leave_native(held, r, taken);
   if (taken.bypass) {
     c.health.require_usable();
     count_bypass(c, r, *taken.bypass);

@@ -25,10 +25,6 @@ const plan::Plan& native_plan() {
   return plan;
 }
 
-CallKind kind_of(const Job& job) {
-  return {job.rule, job.request.collective, without_seed(job.scheme)};
-}
-
 Work work_of(const Job& job) {
   Work work;
   work.push_back(&job);

@@ -276,21 +276,25 @@ void report_released(const std::function<report::Communicator()>& account) noexc
   });
 }
 
-void report_now_and_then() noexcept {
+bool report_is_due() noexcept {
   using std::chrono::steady_clock;
   constexpr steady_clock::duration kPeriod = std::chrono::minutes(1);
   Reporter& r = reporter();
   const Settings* const settings = r.settings;
-  if (settings == nullptr || !settings->reports()) return;
+  if (settings == nullptr || !settings->reports()) return false;
   const int64_t now = steady_clock::now().time_since_epoch().count();
   int64_t next = r.next_interim.load(std::memory_order_relaxed);
-  if (now < next) return;
+  if (now < next) return false;
   // One thread writes; the first call sets the period's beginning.
-  const int64_t later = now + kPeriod.count();
-  if (!r.next_interim.compare_exchange_strong(next, later) || next == 0) return;
-  carefully(*settings, [&] {
+  return r.next_interim.compare_exchange_strong(next, now + kPeriod.count()) && next != 0;
+}
+
+void report_anew() noexcept {
+  Reporter& r = reporter();
+  const Settings& settings = *r.settings.load();
+  carefully(settings, [&] {
     const std::unique_lock lock(r.mutex, std::try_to_lock);
-    if (lock.owns_lock()) write(r, *settings);
+    if (lock.owns_lock()) write(r, settings);
   });
 }
 

@@ -28,7 +28,9 @@ void report_begins(const Settings& settings, int rank, const Present& present) n
 // throws: a report that cannot be written is a warning in the log.
 void report_released(const std::function<report::Communicator()>& account) noexcept;
 
-// Writes the report anew if a minute has passed, so that a job that is killed leaves one.
-void report_now_and_then() noexcept;
+// Returns true once a minute, if there is to be a report: report_anew() then writes what there is,
+// so that a job that is killed leaves one.
+bool report_is_due() noexcept;
+void report_anew() noexcept;
 
 }  // namespace terse

@@ -40,10 +40,6 @@ void leave_mark_once(const Settings& settings) {
   if (!settings.mark.empty() && !left.exchange(true)) leave_mark(compressed_mark(settings.mark));
 }
 
-CallKind kind_of(const Job& job) {
-  return {job.rule, job.request.collective, without_seed(job.scheme)};
-}
-
 }  // namespace
 
 Run::Run(const Work& work, const Share& share)

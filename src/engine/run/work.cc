@@ -122,6 +122,10 @@ codec::Dtype dtype_of(const Job& job) {
 
 StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; }
 
+CallKind kind_of(const Job& job) {
+  return {job.rule, job.request.collective, without_seed(job.scheme)};
+}
+
 CodebookKind codebook_kind(const Job& job) {
   const Request& r = job.request;
   return {r.collective, r.count, dtype_of(job), job.scheme.spec, job.scheme.learn};

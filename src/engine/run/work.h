@@ -43,6 +43,7 @@ codec::Dtype dtype_of(const Job& job);
 // Kinds of the plan's state, if it has one, and of its table of levels.
 StateKind state_kind(const Job& job);
 CodebookKind codebook_kind(const Job& job);
+CallKind kind_of(const Job& job);
 
 // may_learn() returns true if calls of the kind learn levels; learns() if the call of that number
 // does.
