@@ -1,22 +1,19 @@
 #include "engine/peers/agree.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <random>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/peers/host_all_gather.h"
 #include "engine/peers/host_hash.h"
 #include "engine/peers/settings_digest.h"
+#include "engine/peers/vote.h"
 
 namespace terse {
 namespace {
 
-// Words of a rank at an agreement.
+// Vote of a rank at an agreement.
 struct Hello {
-  uint64_t version = TERSE_VERSION_CODE;
   uint64_t ordinal = 0;   // counted by rank 0
   uint64_t leader = 0;    // set by rank 0
   uint64_t identity = 0;  // set by rank 0; no other communicator's
@@ -25,15 +22,22 @@ struct Hello {
   WireText<128> scheme;  // named by the caller
   WireText<80> name;     // of the communicator, if the policy goes by it
 };
+// In all versions, so that ranks of different ones can meet and say so.
+static_assert(sizeof(Hello) == kVoteBytes);
 
-// Bytes of Hello in all versions, so that ranks of different ones can meet and say so.
-constexpr size_t kHelloBytes = 768;
-static_assert(sizeof(Hello) <= kHelloBytes && kHelloBytes <= kWordsBytes);
+}  // namespace
 
-// Prints a TERSE_VERSION_CODE: "0.1.0".
-std::string print_version(uint64_t code) {
-  return fmt::format("{}.{}.{}", code / 10'000, code / 100 % 100, code % 100);
-}
+template <>
+constexpr uint64_t kLayout<SettingsDigest> =
+    layout_of("SettingsDigest", &SettingsDigest::variables, &SettingsDigest::error,
+              &SettingsDigest::policy, &SettingsDigest::profile, &SettingsDigest::levels,
+              &SettingsDigest::numbers);
+template <>
+constexpr uint64_t kLayout<Hello> =
+    layout_of("Hello", &Hello::ordinal, &Hello::leader, &Hello::identity, &Hello::host,
+              &Hello::settings, &Hello::scheme, &Hello::name);
+
+namespace {
 
 uint64_t random_identity() {
   std::random_device device;
@@ -44,7 +48,7 @@ bool same(const Scheme* a, const Scheme* b) {
   return a == b || (a != nullptr && b != nullptr && without_seed(*a) == without_seed(*b));
 }
 
-// One rank's side of an agreement: its own words, and those of all ranks, or of its peer.
+// One rank's side of an agreement: its own vote, and those of all ranks, or of its peer.
 class Handshake {
  public:
   using All = std::span<const std::unique_ptr<Handshake>>;
@@ -55,13 +59,7 @@ class Handshake {
         scheme_(agreement.scheme),
         peer_(agreement.peer),
         mine_(hello()),
-        all_gather_(alone && !peer_ && c_.control_buffer != nullptr
-                        ? HostAllGather(c_)
-                        : HostAllGather(c_, kHelloBytes, peer_)) {
-    load();
-    std::array<char, kHelloBytes> words{};
-    std::memcpy(words.data(), &mine_, sizeof mine_);
-    all_gather_.post(words);
+        vote_(c_, mine_, peer_, alone) {
     if (!numbers_comm_) return;
     control_buffer_ = make_control_buffer(c_, kWordsBytes);
     c_.agreed.begin();
@@ -75,7 +73,7 @@ class Handshake {
 
   bool is_on(const Communicator* c) const { return &c_ == c; }
   bool is_of_all() const { return !peer_; }
-  HostAllGather& all_gather() { return all_gather_; }
+  HostAllGather& all_gather() { return vote_.all_gather(); }
   // Returns true if the ranks have never agreed on anything, so that one may do without terse.
   bool is_first() const { return c_.agreed.identity() == 0; }
 
@@ -85,22 +83,19 @@ class Handshake {
       c_.fail(ncclInvalidArgument, "{}", error);
   }
 
-  // Reads the others' words.
-  void read() {
-    Hello* next = all_.data();
-    each([&](int r) { std::memcpy(next++, all_gather_.received(r).data(), sizeof(Hello)); });
-  }
+  void read() { vote_.read(); }
 
   // Throws what the ranks do not agree on: all see it, and drain. `all`: handshakes that took place
   // with this one, and have been read.
   void conclude(All all) {
-    each([&](int r) { compare_version(r); });
-    each([&](int r) { require_readable(r); });
-    each([&](int r) { compare_settings(r); });
-    each([&](int r) { compare_scheme(r, all); });
+    vote_.require_same_builds();
+    vote_.each_rank([&](int r) { require_readable(r); });
+    vote_.each_rank([&](int r) { compare_settings(r); });
+    vote_.each_rank([&](int r) { compare_scheme(r, all); });
     agreed_ = true;
     if (numbers_comm_) {
-      c_.agreed.conclude(all_[0].ordinal, all_[0].leader, all_[0].identity);
+      const Hello& leader = vote_.of(0);
+      c_.agreed.conclude(leader.ordinal, leader.leader, leader.identity);
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.control_buffer = std::move(control_buffer_);
       c_.plans.learn(topology());
@@ -111,22 +106,15 @@ class Handshake {
   }
 
  private:
-  // Visits the ranks that are compared with this one.
-  template <class Part>
-  void each(const Part& part) const {
-    if (peer_) return part(*peer_);
-    for (int r = 0; r < c_.ranks; ++r) part(r);
-  }
-
-  const Hello& of(int rank) const { return all_[peer_ ? 0 : rank]; }
-
   // Loads what the machine needs, unless the rank compresses nothing.
   void load() const {
     if (scheme_ != nullptr ? scheme_->off : !c_.settings.policy.compresses()) return;
     c_.with_context([&] { c_.backend.load(); });
   }
 
+  // Loads first: nothing is posted if that fails.
   Hello hello() const {
+    load();
     Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
     if (scheme_ != nullptr) mine.scheme = WireText<128>(print_scheme(without_seed(*scheme_)));
     if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name);
@@ -138,22 +126,16 @@ class Handshake {
     return mine;
   }
 
-  void compare_version(int r) const {
-    if (of(r).version != mine_.version)
-      c_.fail(ncclInvalidUsage, "rank {} has version {} of terse, this rank {}", r,
-              print_version(of(r).version), print_version(mine_.version));
-  }
-
   // Reports a rank's own error before those of others.
   void require_readable(int r) const {
     require_own();
-    if (const auto& theirs = of(r).settings.error; !theirs.empty())
+    if (const auto& theirs = vote_.of(r).settings.error; !theirs.empty())
       c_.fail(ncclInvalidUsage, "rank {} has a setting that it cannot read: {}", r,
               theirs.beginning());
   }
 
   void compare_settings(int r) const {
-    const Hello &mine = mine_, &other = of(r);
+    const Hello &mine = mine_, &other = vote_.of(r);
     if (const std::string text = differences(other.settings, mine.settings, r); !text.empty())
       c_.fail(ncclInvalidUsage, "settings that must be alike on all ranks differ: {}", text);
     if (other.name != mine.name)
@@ -168,16 +150,16 @@ class Handshake {
     const bool is_shared = std::ranges::any_of(all, [&](const auto& one) {
       const bool may_stand_for_this =
           one.get() == this || (peer_ && one->is_on(&c_) && one->peer_ == peer_);
-      return may_stand_for_this && one->of(r).scheme == mine_.scheme;
+      return may_stand_for_this && one->vote_.of(r).scheme == mine_.scheme;
     });
     if (!is_shared)
       c_.fail(ncclInvalidUsage, "the scheme of rank {} is {}, but this rank's {}", r,
-              of(r).scheme.quoted(), mine_.scheme.quoted());
+              vote_.of(r).scheme.quoted(), mine_.scheme.quoted());
   }
 
   plan::Topology topology() const {
     std::vector<uint64_t> hosts;
-    for (const Hello& hello : all_) hosts.push_back(hello.host);
+    for (const Hello& hello : vote_.all()) hosts.push_back(hello.host);
     return plan::topology_of(hosts);
   }
 
@@ -187,11 +169,9 @@ class Handshake {
   // The first agreement of all ranks numbers the communicator.
   const bool numbers_comm_ = !c_.agreed.introduced() && !peer_;
   const Hello mine_;
-  HostAllGather all_gather_;
-  std::unique_ptr<ControlBuffer>
-      control_buffer_;       // of the communicator, made now, while there is memory
-  std::vector<Hello> all_ =  // by rank; with a peer, the peer's
-      std::vector<Hello>(static_cast<size_t>(peer_ ? 1 : c_.ranks));
+  Vote<Hello> vote_;
+  // Of the communicator; made now, while there is memory.
+  std::unique_ptr<ControlBuffer> control_buffer_;
   bool agreed_ = false;
 };
 

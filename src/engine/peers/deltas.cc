@@ -1,14 +1,14 @@
 #include "engine/peers/deltas.h"
 
 #include <algorithm>
-#include <cstring>
+#include <deque>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/peers/host_all_gather.h"
 #include "engine/peers/shard_sample.h"
+#include "engine/peers/vote.h"
 #include "engine/peers/wait.h"
 #include "engine/run/work.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using plan::Base;
 
-// Words of a rank on a call: alike on all ranks that hold the same.
+// Vote of a rank on a call: alike on all ranks that hold the same.
 struct Held {
   uint64_t id = 0, check = 0;  // id of the base, 0: none; its check
   uint64_t shadows = 0;        // of the kind, on the rank
@@ -31,9 +31,19 @@ struct Held {
 };
 
 // Calls compared at a time.
-constexpr size_t kAtOnce = kWordsBytes / sizeof(Held);
+constexpr size_t kAtOnce = kVoteBytes / sizeof(Held);
+using HeldOfCalls = std::array<Held, kAtOnce>;
 
-// Verdict on the words of all ranks.
+}  // namespace
+
+template <>
+constexpr uint64_t kLayout<Held> =
+    layout_of("Held", &Held::id, &Held::check, &Held::shadows, &Held::unchanged, &Held::known,
+              &Held::lacks_memory, &Held::extreme, &Held::spoiled, &Held::unknown, &Held::none);
+
+namespace {
+
+// Verdict on the votes of all ranks.
 struct Verdict {
   bool same = true, first = true, unchanged = true, lacks_memory = false;
   bool extreme = false, spoiled = false, unknown = false;
@@ -163,12 +173,10 @@ void read_checks(DeltaCall& a) {
   a.held.unchanged = a.content == a.shadow->content;
 }
 
-Verdict verdict_on(const DeltaCall& a, const HostAllGather& exchange) {
+Verdict verdict_on(const DeltaCall& a, const Vote<HeldOfCalls>& vote) {
   Verdict v{.same = a.held.id != 0};
-  for (int rank = 0; rank < a.communicator().ranks; ++rank) {
-    Held other;
-    std::memcpy(&other, exchange.received(rank).data() + a.index % kAtOnce * sizeof other,
-                sizeof other);
+  for (const HeldOfCalls& of_rank : vote.all()) {
+    const Held& other = of_rank[a.index % kAtOnce];
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
     v.first = v.first && other.known == 0;
     v.unchanged = v.unchanged && other.unchanged != 0;
@@ -263,24 +271,20 @@ struct DeltaRound {
 
 // Compares the calls of each communicator from the first one on, as many as go at once.
 void compare(std::span<DeltaRound> rounds, size_t first) {
-  std::vector<std::unique_ptr<HostAllGather>> exchanges;
-  std::vector<std::pair<std::span<DeltaCall>, HostAllGather*>> parts;
-  std::vector<HostAllGather*> together;
+  std::deque<Vote<HeldOfCalls>> votes;
+  std::vector<std::span<DeltaCall>> batches;
   for (DeltaRound& m : rounds) {
     const std::span<DeltaCall> batch = m.from(first);
     if (batch.empty()) continue;
-    std::vector<Held> words;
-    for (const DeltaCall& a : batch) words.push_back(a.held);
-    HostAllGather& exchange =
-        *exchanges.emplace_back(std::make_unique<HostAllGather>(*m.communicator));
-    exchange.post({reinterpret_cast<const char*>(words.data()), words.size() * sizeof(Held)});
-    parts.emplace_back(batch, &exchange);
-    together.push_back(&exchange);
+    HeldOfCalls mine{};
+    std::ranges::transform(batch, mine.begin(), &DeltaCall::held);
+    votes.emplace_back(*m.communicator, mine);
+    batches.push_back(batch);
   }
   // The ranks have agreed before: one that does not come is late.
-  run_all_gathers(together, Timeout::kLateRank);
-  for (const auto& [batch, exchange] : parts)
-    for (DeltaCall& a : batch) a.verdict = verdict_on(a, *exchange);
+  run_votes(votes, Timeout::kLateRank);
+  for (size_t i = 0; i < batches.size(); ++i)
+    for (DeltaCall& a : batches[i]) a.verdict = verdict_on(a, votes[i]);
 }
 
 // Returns true for a kind that gave up, whose memory is freed at its next call.

@@ -1,11 +1,12 @@
 #include "engine/peers/prepare.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/peers/host_all_gather.h"
+#include "engine/peers/vote.h"
 #include "engine/run/work.h"
 
 namespace terse {
@@ -119,13 +120,6 @@ void try_to_meet(Need& need) {
   }
 }
 
-// First rank that could not prepare, or -1.
-int first_in_trouble(const Communicator& c) {
-  for (int rank = 0; rank < c.ranks; ++rank)
-    if (c.control_buffer->received(rank)[0] != 0) return rank;
-  return -1;
-}
-
 size_t bytes_of(const Need& need) {
   size_t sum = need.scratch_bytes + need.exact_bytes;
   for (const auto& [kind, state] : need.states) sum += state.bytes;
@@ -133,18 +127,18 @@ size_t bytes_of(const Need& need) {
   return sum;
 }
 
-// Returns true if all ranks have what they need.
-bool conclude(const Need& need) {
+// Returns true if all ranks have what they need. `in_trouble`: first rank that has not.
+bool conclude(const Need& need, std::optional<int> in_trouble) {
   Communicator& c = *need.communicator;
-  const int rank = first_in_trouble(c);
-  if (rank < 0) {
+  if (!in_trouble) {
     c.reservations.granted();
     return true;
   }
   if (!c.reservations.refused()) return false;  // logged before
   c.log(LogLevel::kWarn, "{} B of scratch memory are not to be had, NCCL does without: {}",
         bytes_of(need),
-        need.trouble.empty() ? fmt::format("rank {} does not have its part", rank) : need.trouble);
+        need.trouble.empty() ? fmt::format("rank {} does not have its part", *in_trouble)
+                             : need.trouble);
   return false;
 }
 
@@ -154,19 +148,16 @@ Jobs prepare(Jobs& jobs) {
   Jobs native(jobs.get_allocator());
   if (std::ranges::none_of(jobs, lacks)) return native;
   std::vector<Need> needs = new_needs(jobs);
-  std::vector<std::unique_ptr<HostAllGather>> exchanges;
-  std::vector<HostAllGather*> verdicts;
+  std::deque<Vote<bool>> votes;  // true: the rank is in trouble
   for (Need& need : needs) {
     try_to_meet(need);
-    verdicts.push_back(
-        exchanges.emplace_back(std::make_unique<HostAllGather>(*need.communicator)).get());
-    const char word = !need.trouble.empty();
-    verdicts.back()->post({&word, 1});
+    votes.emplace_back(*need.communicator, !need.trouble.empty());
   }
   // The ranks have agreed before: one that does not come is late.
-  run_all_gathers(verdicts, Timeout::kLateRank);
-  for (const Need& need : needs) {
-    if (!conclude(need)) continue;
+  run_votes(votes, Timeout::kLateRank);
+  for (size_t i = 0; i < needs.size(); ++i) {
+    const Need& need = needs[i];
+    if (!conclude(need, votes[i].first([](bool in_trouble) { return in_trouble; }))) continue;
     for (const Job* job : jobs)
       if (job->communicator == need.communicator && lacks(job)) remember(*job);
   }

@@ -21,10 +21,17 @@ std::string profile_words(const Settings& settings) {
   return in_a_line(settings.profile->name + " " + print_profile(*settings.profile));
 }
 
+uint64_t shared_variables() {
+  std::string names;
+  for (const SharedNumber& shared : shared_numbers()) names += shared.variable + std::string(" ");
+  return fingerprint(names);
+}
+
 }  // namespace
 
 SettingsDigest::SettingsDigest(const Settings& settings)
-    : error(settings.error),
+    : variables(shared_variables()),
+      error(settings.error),
       policy(settings.policy.print()),
       profile(profile_words(settings)),
       levels(in_a_line(print_levels(settings.levels))) {
@@ -32,6 +39,8 @@ SettingsDigest::SettingsDigest(const Settings& settings)
 }
 
 std::string differences(const SettingsDigest& theirs, const SettingsDigest& mine, int rank) {
+  if (theirs.variables != mine.variables)
+    return fmt::format("rank {} has another build of terse, with other settings", rank);
   std::string text;
   const auto add = [&](std::string_view name, const std::string& their, const std::string& my) {
     text += fmt::format("{}{} is {} on rank {} but {} on this rank", text.empty() ? "" : "; ", name,

@@ -39,7 +39,8 @@ struct SettingsDigest {
   SettingsDigest() = default;
   explicit SettingsDigest(const Settings& settings);
 
-  WireText<192> error;  // of settings that cannot be read; empty: they can
+  uint64_t variables = 0;  // hash of the names of what `numbers` are
+  WireText<192> error;     // of settings that cannot be read; empty: they can
   WireText<128> policy;
   WireText<80> profile;
   WireText<64> levels;
