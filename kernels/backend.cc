@@ -215,8 +215,8 @@ class CudaBackend final : public Backend {
   void enter() override { check(device_.enter(), "cuCtxPushCurrent"); }
   void leave() noexcept override { cuda::Device::leave(); }
 
-  // Which cannot be captured, has the usual priority, and must not be asked while another one is
-  // captured.
+  // Returns true for the legacy stream, which cannot be captured, has the default priority, and
+  // must not be queried while another stream is captured.
   static bool is_legacy(Stream stream) { return stream == nullptr || stream == cudaStreamLegacy; }
 
   static void copy(Stream stream, const cuda::Rows& rows) {
@@ -262,7 +262,7 @@ class CudaBackend final : public Backend {
     return found;
   }
 
-  // There is one from the first agreement on.
+  // Requires a launcher, which there is from the first agreement on.
   const cuda::Launcher& launcher() const { return *launcher_.load(std::memory_order_acquire); }
 
   const cuda::Device device_;
@@ -283,7 +283,7 @@ extern "C" __attribute__((visibility("default"))) Backend* terse_cuda_backend(in
     const std::lock_guard lock(mutex);
     if (const auto made = backends.find(device); made != backends.end()) return made->second.get();
   }
-  // Not under the lock: the runtime opens the driver (base/first_made.h).
+  // Called without the lock: the runtime opens the driver (base/first_made.h).
   cuda::require_driver();
   auto backend = std::make_unique<CudaBackend>(device);
   const std::lock_guard lock(mutex);

@@ -14,8 +14,8 @@ struct Rows {
   size_t target_pitch, source_pitch;  // bytes from a row to the next
 };
 
-// As many of the first copies as are rows. There is at least one copy. Two are none: any two lie
-// some way apart, also in different allocations, over which a copy must not reach.
+// Returns as many of the first copies as are rows, at least one. Two copies alone are not rows: any
+// two lie some distance apart, also in different allocations, which a copy must not cross.
 inline Rows rows_of(std::span<const Copy> copies) {
   constexpr size_t kMaxPitch = 0x7fffffff;  // cudaDevAttrMaxPitch, of every GPU
   const auto pitch = [](const void* from, const void* to) {

@@ -122,8 +122,8 @@ class InContext {
   const cudaError_t entered;
 };
 
-// The same where the thread is on another device, or in another context of this one: a program may
-// make some, of which the runtime says no more than the device.
+// OnDevice for a thread that may be on another device, or in another context of this one: a program
+// may make contexts, of which the runtime names only the device.
 class OnDevice {
  public:
   explicit OnDevice(const Device& device) : OnDevice(device, std::nothrow) {

@@ -22,7 +22,7 @@ using Stage = codec::Learning::Stage;
 
 using Tables = std::array<const Table<Kernel>*, std::size(kernels::kWidths)>;
 
-// In the order of kWidths.
+// Tables in the order of kWidths.
 const Tables& tables() {
   static const Tables all = {&kernels::kernels<2>(), &kernels::kernels<3>(), &kernels::kernels<4>(),
                              &kernels::kernels<5>(), &kernels::kernels<6>(), &kernels::kernels<7>(),
@@ -39,7 +39,7 @@ cudaError_t load(const void* kernel) {
   return cudaFuncGetAttributes(&attributes, kernel);
 }
 
-// Whether that is because none of the code in the library is for the device.
+// Returns true if a launch failed because the library has no code for the device.
 bool lacks_code(cudaError_t result) {
   constexpr cudaError_t kAll[] = {cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction,
                                   cudaErrorInvalidKernelImage,     cudaErrorInvalidPtx,

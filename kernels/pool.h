@@ -25,8 +25,8 @@ class Pool {
 
   explicit Pool(const Source& source) : source_(source) {}
 
-  // On the thread's device, which is always the same one. A block that was put back serves again
-  // where it is not more than twice too large.
+  // Takes memory on the thread's device, which is always the same one. Reuses a block that was put
+  // back if it is at most twice too large.
   void* take(size_t bytes) {
     const std::lock_guard lock(mutex_);
     Block* best = nullptr;
@@ -44,7 +44,7 @@ class Pool {
     return best->memory;
   }
 
-  // What was enqueued for it is done.
+  // Puts memory back, for which all that was enqueued is done.
   void put(void* memory) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(blocks_, memory, &Block::memory);

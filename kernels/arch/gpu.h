@@ -46,8 +46,8 @@ TERSE_DEVICE uint32_t permute(uint32_t a, uint32_t b, uint32_t which) {
   return __byte_perm(a, b, which);
 }
 
-// Two fp32 numbers as neighbouring 16-bit ones, the first one lower, to nearest, ties to even. Of
-// NaN comes some NaN.
+// Converts two fp32 numbers to neighbouring 16-bit ones, the first one lower, to nearest, ties to
+// even. NaN gives some NaN.
 template <class T>
 TERSE_DEVICE uint32_t round_pair(float low, float high) {
 #if __CUDA_ARCH__ >= 800
@@ -70,8 +70,8 @@ TERSE_DEVICE float to_float(codec::half_t x) {
   return value;
 }
 
-// Whether the machine converts numbers of a format from and to elements of a type; E2M1 where the
-// code is for a family of architectures, as 100f.
+// True if the machine converts numbers of a format from and to elements of a type; E2M1 only in
+// code for a family of architectures, as 100f.
 template <class Format, class Raw>
 constexpr bool kConverts = false;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -113,7 +113,7 @@ TERSE_DEVICE uint32_t to_codes<codec::E2M1>(float low, float high) {
   return (byte & 0x0fu) | (byte & 0xf0u) << 4;
 }
 
-// And back: as two fp16 numbers. Of a code that is no number comes some NaN, or infinity.
+// Inverse conversion: two fp16 numbers. A code that is no number gives some NaN, or infinity.
 template <class Format>
 TERSE_DEVICE uint32_t to_halves(uint32_t codes);
 
@@ -194,7 +194,7 @@ TERSE_DEVICE void publish(T* to, T value) {
   store(to, value);
 }
 
-// For what is read or written once: it should leave the cache first.
+// Accesses to what is read or written once, and should leave the cache first.
 template <class T>
 TERSE_DEVICE T load_streaming(const T* from) {
   using W = typename Word<sizeof(T)>::Type;

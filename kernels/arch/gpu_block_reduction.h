@@ -15,8 +15,8 @@ class BlockReduction {
  public:
   using Shared = typename Cub::TempStorage;
 
-  // By all threads of the block; the result is thread 0's alone. include(T& sum, const T& more)
-  // adds one value to another.
+  // Reduces over all threads of the block; only thread 0 has the result. include(T& sum, const T&
+  // more) adds one value to another.
   template <class Include>
   static TERSE_DEVICE T reduce(Shared& shared, const T& value, const Include& include) {
     return Cub(shared).Reduce(value, [&](T sum, const T& more) {

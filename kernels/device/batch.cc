@@ -23,7 +23,7 @@ bool aligned(const Combine& work) {
 
 bool is_raw(const Source& source) { return source.format.raw(); }
 
-// What all works of a batch have in common.
+// Returns the kernel that all works of a batch have in common.
 KernelId kernel_of(const Combine& work) {
   const codec::Spec *from = codec::packed_source(work), *to = work.target.format.spec();
   require(from != nullptr || to != nullptr, "nothing is packed");
@@ -38,12 +38,13 @@ KernelId kernel_of(const Combine& work) {
   return id;
 }
 
-// Of raw sources: works that have none are multiplied by nothing, and kernels need not read it.
+// Multiplier of raw sources. Works without raw sources multiply by nothing, so that kernels need
+// not read it.
 codec::Multiplier multiplier_of(const Combine& work) {
   return std::ranges::any_of(work.sources, is_raw) ? work.premultiply : codec::Multiplier{};
 }
 
-// Of what is packed in another way it is of no interest.
+// Codebook of the packed format; null for formats without one.
 const float* codebook_of(const Combine& work, const KernelId& id) {
   return codec::descriptor(id.spec.codec).codebook ? work.codebook : nullptr;
 }

@@ -1,5 +1,5 @@
-// What one kernel launch is told: the pieces to work on and how their blocks lie on the threads. It
-// travels as the kernel's parameter, by value, so that a captured launch needs no other memory.
+// Parameters of one kernel launch: the pieces to work on, and how their blocks lie on the threads.
+// They travel by value, so that a captured launch needs no other memory.
 #pragma once
 
 #include <cstddef>
@@ -89,7 +89,7 @@ struct Batch {
 };
 static_assert(sizeof(Batch) <= 4096, "what every driver takes as a kernel's parameters");
 
-// Which kernel does a batch.
+// Kernel that does a batch.
 struct KernelId {
   codec::Spec spec;
   codec::Dtype raw;  // of all raw memory

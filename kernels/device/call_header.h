@@ -25,7 +25,7 @@ TERSE_DEVICE codec::CallHeader received(const codec::HeaderWork& work, uint32_t 
   return header;
 }
 
-// Of two lanes that find a mismatch the first one reports it.
+// Checks received headers. If two lanes find a mismatch, the first lane reports it.
 TERSE_DEVICE void check_headers(const codec::HeaderWork& work) {
   const uint32_t lane = simt::thread_index(), end = work.first + work.count;
   TERSE_NO_UNROLL

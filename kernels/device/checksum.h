@@ -39,7 +39,7 @@ TERSE_DEVICE void see_vec8(const CheckedVec8& vec8, uint32_t n, uint64_t first,
   }
 }
 
-// Of vectors of 8 that lie at any address, one in each row: all are loaded before any is used.
+// Sums vectors of 8 at any address, one in each row: loads all of them before it uses any.
 template <Access access>
 TERSE_DEVICE void see_rows(const CheckedPiece& piece, uint64_t first, uint64_t step,
                            const codec::ExtremeBits& bits, Seen& seen) {
@@ -69,7 +69,8 @@ TERSE_DEVICE void see_piece(const CheckedPiece& piece, uint64_t vec8, uint64_t s
     see_rows<Access::kAny>(piece, vec8, step, bits, seen);
 }
 
-// What thread 0 has seen is its thread block's part; others, that no thread block has, are zeros.
+// Stores the thread block's part, of which thread 0 has the sum; zeroes the parts that no thread
+// block has.
 TERSE_DEVICE void store_parts(const codec::Checksum& work, Seen seen) {
   if (simt::thread_index() != 0) seen = {0, 0};
   for (uint32_t part = simt::block_index() + simt::thread_index() * simt::grid_size();
@@ -80,7 +81,7 @@ TERSE_DEVICE void store_parts(const codec::Checksum& work, Seen seen) {
   }
 }
 
-// By blocks of kThreads threads, at most kCheckParts of them.
+// Runs on up to kCheckParts blocks of kThreads threads.
 TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& shared) {
   const uint64_t vec8 = uint64_t{simt::block_index()} * kThreads + simt::thread_index();
   const uint64_t step = uint64_t{simt::grid_size()} * kThreads;

@@ -17,21 +17,21 @@
 
 namespace terse::kernels {
 
-// What the threads of a thread block share.
+// Memory that the threads of a thread block share.
 template <class F, bool packed_target>
 struct Common {
   Shared<typename F::Stats> stats;
   SharedCodebook<F, packed_target> levels;
 };
 
-// What raw sources are multiplied by.
+// Factor of raw sources.
 template <class Raw>
 TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
   if (m.at == nullptr) return m.value;
   return element(load_vec8<Raw, Access::kAny>(static_cast<const uint8_t*>(m.at), 1), 0);
 }
 
-// What a unit of threads does with one tile.
+// Work of a unit of threads on one tile.
 template <class F, bool packed_target>
 TERSE_DEVICE void combine_tile(const Tile<F>& tile, float multiplier,
                                Shared<typename F::Stats>& shared) {

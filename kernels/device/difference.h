@@ -13,7 +13,7 @@ namespace terse::kernels {
 static_assert(kThreads >= codec::kDifferenceParts);
 using DifferenceSum = simt::BlockReduction<codec::Difference, kThreads>;
 
-// Of vectors of 8 that lie at any address, one in each row: all are loaded before any is used.
+// Compares vectors of 8 at any address, one in each row: loads all of them before it uses any.
 template <class T, Access access>
 TERSE_DEVICE void include_rows(const codec::Comparison& work, uint64_t first, uint64_t step,
                                codec::Difference& mine) {
@@ -65,7 +65,7 @@ TERSE_DEVICE codec::Difference own_difference_of(const codec::Comparison& work) 
   return own_difference<codec::bfloat_t>(work);
 }
 
-// By blocks of kThreads threads, at most kDifferenceParts of them.
+// Runs on up to kDifferenceParts blocks of kThreads threads.
 TERSE_DEVICE void difference(const codec::Comparison& work, DifferenceSum::Shared& shared) {
   const codec::Difference mine = own_difference_of(work);
   codec::Difference sum = DifferenceSum::reduce(

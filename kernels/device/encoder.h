@@ -43,7 +43,7 @@ class Encoder {
   using Quantizer = typename Codec::Quantizer;
   using BlockQuantizer = typename PerBlock<Codec>::Quantizer;
   static constexpr bool kShifts = F::kRounding == codec::Rounding::kShift;
-  // In place of the bits of a block whose grid a shift has moved.
+  // Marks a block whose grid a shift has moved, in place of its bits.
   static constexpr uint32_t kMoved = uint32_t{1} << 16;
 
   // Stores row j's finer scale, if there are any.
@@ -98,14 +98,14 @@ class Encoder {
     }
   }
 
-  // The same where all ranks have agreed on the parameters.
+  // Quantizer by the parameters that all ranks have agreed on.
   TERSE_DEVICE BlockQuantizer agreed_quantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
     if (tile_.has_own_block()) own = tile_.load_params(tile_.own_params(body));
     return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
   }
 
-  // What is taken in place of the own row's parameters, after a second look at the elements.
+  // Chooses the parameters to use in place of the row's own, by a second look at the elements.
   TERSE_DEVICE codec::Params choose(const codec::Params& own,
                                     Shared<typename F::Stats>& shared) const {
     const bool has_codes = this->has_codes(own);
@@ -137,7 +137,7 @@ class Encoder {
     return has_codes ? Codec::chosen(own, best.candidate, tile_.form()) : own;
   }
 
-  // Of bodies whose grid is shared.
+  // Returns true if this part alone is written, of bodies whose grid is shared.
   TERSE_DEVICE bool is_part(codec::Part part) const {
     return codec::SharesGrid<Codec> && tile_.batch.part == part;
   }
@@ -178,7 +178,7 @@ class Encoder {
     return make_codes(code, CodesOf<F::kBits>{});
   }
 
-  // As encode(), by the machine.
+  // Encodes as encode() does, by the machine's own conversion.
   TERSE_DEVICE CodesOf<F::kBits> convert(uint32_t j, const Quantizer& q) const {
     uint32_t pair[kVec8 / 2];
     TERSE_UNROLL

@@ -43,7 +43,7 @@ class TableOf {
       fill<Codec, rounding, transforms, true>(rows[static_cast<int>(rounding)]);
   }
 
-  // In the order of codec::Dtype.
+  // Fills entries in the order of codec::Dtype.
   template <class Codec, codec::Rounding rounding, bool transforms, bool packed>
   static constexpr void fill(Entry (&row)[codec::kDtypes]) {
     static_assert(codec::kDtypes == 3);

@@ -17,7 +17,7 @@ constexpr size_t width_index(int bits) {
   return i;
 }
 
-// Of one width: kernels without the transform, and with it. Codecs are in the order of their list.
+// Kernels of one width, without the transform and with it. Codecs are in the order of their list.
 template <class Entry>
 struct Table {
   Entry to_packed[2][codec::Codecs::kSize][codec::kRoundings][codec::kDtypes];

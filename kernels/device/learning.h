@@ -62,7 +62,7 @@ TERSE_DEVICE void clear(codec::LearningState& state) {
     simt::store(&state.bins[i], uint64_t{0});
 }
 
-// By any number of them, of kThreads threads.
+// Runs on any number of blocks of kThreads threads.
 TERSE_DEVICE void find_widest(const codec::Learning& work) {
   uint32_t widest = 0;
   as_dtype(work.dtype, [&](auto type) {

@@ -9,7 +9,7 @@
 
 namespace terse::kernels {
 
-// Whether kernels of the format can merge: those of one type do, for nothing is raw.
+// True if kernels of the format can merge: those of one type do, for nothing is raw.
 template <class F>
 constexpr bool kCanMerge = false;
 template <class F>
@@ -56,7 +56,7 @@ class Merger {
       ++height;
     }
 
-    // One takes the place of the two on top.
+    // Replaces the two codes on top by their merge.
     TERSE_DEVICE void join(const Codes& codes) {
       at[0] = codes;
       TERSE_UNROLL
@@ -68,7 +68,7 @@ class Merger {
     }
   };
 
-  // Of row j's vec8.
+  // Merged codes of row j's vec8.
   TERSE_DEVICE Codes merged(uint32_t j) const {
     const Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
     uint32_t count = 0;

@@ -1,5 +1,5 @@
-// On how many thread blocks a sum is made in parts, one of each: no more than there are vectors of
-// 8 for.
+// Number of thread blocks that make a sum in parts, one part each: at most one for each vector of
+// 8.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace terse::kernels {
 
-// What a thread checks of memory at a time; it loads kRows of them before it uses any. With as many
-// thread blocks as there may be parts four megabytes are on their way, which is what the fastest
-// memory takes. (Reasoned, not yet measured on a GPU.)
+// Bytes that a thread checks at a time; it loads kRows of them before it uses any. With all thread
+// blocks that there are parts for, four megabytes are in flight, which is what the fastest memory
+// takes. (Reasoned, not yet measured on a GPU.)
 constexpr uint64_t kCheckedBytes = 16;
 
 inline uint32_t thread_blocks_for(uint64_t bytes, uint64_t vec8_bytes, uint32_t parts) {

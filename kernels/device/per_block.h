@@ -1,4 +1,4 @@
-// What a codec has once per block, and how the machine may help it.
+// Values that a codec has once per block, and how the machine may help with them.
 #pragma once
 
 #include "codec/codecs.h"
@@ -6,8 +6,8 @@
 
 namespace terse::kernels {
 
-// What is derived once per block. With finer scales the codec's quantizer and dequantizer are of
-// the elements that share one.
+// Values derived once per block. With finer scales, quantizer and dequantizer belong to the
+// elements that share a scale.
 template <class Codec>
 struct PerBlock {
   using Quantizer = typename Codec::Quantizer;
@@ -34,7 +34,7 @@ struct PerBlock<Codec> {
   }
 };
 
-// Whether a format's codes are numbers that the machine converts.
+// True if a format's codes are numbers that the machine converts.
 template <class F>
 constexpr bool kByMachine = false;
 template <class F>

@@ -9,8 +9,8 @@
 
 namespace terse::kernels {
 
-// Of what is decoded only the levels, and the middles are not needed where codes are drawn; but
-// the table begins with what is.
+// Size of the codebook in shared memory: a decoder needs only the levels, and an encoder that draws
+// codes does not need the middles. The table begins with the levels.
 template <class F, bool packed_target>
 struct SharedCodebook {
   static constexpr uint32_t kLevels = 1u << F::kBits;
@@ -20,7 +20,7 @@ struct SharedCodebook {
   static constexpr uint32_t kEntries = kParts * kLevels;
   float entry[kEntries];
 
-  // By all threads of a thread block, before any of them uses it.
+  // Loads the codebook: called by all threads of a thread block, before any of them uses it.
   TERSE_DEVICE const float* load(const float* codebook) {
     for (uint32_t i = simt::thread_index(); i < kEntries; i += simt::block_size())
       simt::shared_store(entry[i], codebook != nullptr ? simt::load(codebook + i)

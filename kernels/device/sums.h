@@ -169,7 +169,7 @@ class Sums {
     }
   }
 
-  // Of the own row's block.
+  // Dequantizer of the row's own block.
   TERSE_DEVICE BlockDequantizer dequantizer(const uint8_t* body) const {
     codec::Params own{0, 0};
     if (!Tile::kHasParams || tile_.has_own_block())

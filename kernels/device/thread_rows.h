@@ -7,9 +7,9 @@
 
 namespace terse::kernels {
 
-// Where a thread's vectors of 8 lie in a tile, which begins with a block: the same in every tile.
-// In a whole tile every thread has all its vectors of 8; in others, of which `left` elements are
-// there, those beyond the block's or the piece's end have no elements.
+// Positions of a thread's vectors of 8 in a tile, which begins with a block: the same in every
+// tile. In a whole tile every thread has all its vectors; in one with `left` elements, those beyond
+// the end of the block or the piece have no elements.
 class Rows {
  public:
   TERSE_DEVICE explicit Rows(const Geometry& g) : g_(g) {
@@ -46,7 +46,7 @@ class Rows {
     return block(own_row()) * g_.block < left;
   }
 
-  // One thread of each block.
+  // Returns true on one thread of each block.
   TERSE_DEVICE bool leads() const { return member_ < kRows && row_of_block(member_) == 0; }
 
  private:
@@ -71,7 +71,7 @@ struct Total {
 
 TERSE_DEVICE void merge(Total& total, const Total& other) { total.sum += other.sum; }
 
-// What the warps tell each other when all threads are one team.
+// Statistics that warps exchange when all threads are one team.
 template <class Stats>
 struct Shared {
   static constexpr size_t kWords = sizeof(Stats) < 4 ? 1 : sizeof(Stats) / 4;
@@ -116,7 +116,7 @@ TERSE_DEVICE T select(bool condition, const T& a, const T& b) {
   return from_words(words);
 }
 
-// What the thread nearby has that is answerable for row j.
+// Returns the value of the thread that is responsible for row j.
 template <class T>
 TERSE_DEVICE T of_row(uint32_t j, const T& value) {
   const uint32_t lane = simt::thread_index() % simt::kWarp;

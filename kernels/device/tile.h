@@ -1,4 +1,4 @@
-// What a tile is, how it lies in memory, and its blocks' parameters.
+// Tile: its layout in memory, and its blocks' parameters.
 #pragma once
 
 #include "codec/codecs.h"
@@ -24,7 +24,7 @@ struct Tile {
   static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
   static constexpr bool kHasParams = kCodec.params != 0;
   static constexpr bool kHasFinerScales = codec::HasFinerScales<Codec>;
-  // Of how parameters are stored: where there is no choice the compiler shall know.
+  // False if parameters are stored in one way alone, so that the compiler knows it.
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.default_scale);
 
   TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, bool whole, uint32_t tile,
@@ -43,7 +43,7 @@ struct Tile {
             codec::SharesGrid<Codec> ? batch.ranks : 1};
   }
 
-  // Of a block: less the finer scales, and of a whole one with them.
+  // Bytes of a block's parameters: without the finer scales, and of a whole block with them.
   TERSE_DEVICE size_t params_bytes() const {
     return kCodec.params * codec::number_bytes(form().scale);
   }
@@ -53,8 +53,8 @@ struct Tile {
     return params_bytes();
   }
 
-  // Whether row j's vec8 is one of four that are transformed together, all of whose elements are
-  // there.
+  // Returns true if row j's vec8 is one of four that are transformed together and have all their
+  // elements.
   TERSE_DEVICE bool in_whole_group(uint32_t j) const {
     const uint32_t group = rows.at(j) / codec::kHadamard * codec::kHadamard;
     return whole || (elements(j) != 0 && group + codec::kHadamard <= left);
@@ -131,7 +131,8 @@ struct Tile {
     return p;
   }
 
-  // Of the own row's block; behind the last ones, zero bytes up to a whole word.
+  // Stores the parameters of the row's own block; behind the last block, zero bytes up to a whole
+  // word.
   TERSE_DEVICE void store_params(uint8_t* body, const codec::Params& p) const {
     uint8_t* const to = own_params(body);
     store_number(to, p.first);
@@ -194,7 +195,7 @@ struct Tile {
     return elements > tile ? tile : static_cast<uint32_t>(elements);
   }
 
-  // So that registers need no index.
+  // Rotates the rows' values, so that registers need no index.
   template <class Value>
   TERSE_DEVICE static void rotate(Value (&value)[kRows]) {
     const Value first = value[0];

@@ -8,9 +8,8 @@
 
 namespace terse::kernels {
 
-// What __launch_bounds__ asks the compiler for: that this many thread blocks fit on a
-// multiprocessor at once, whose 64 K registers (from compute capability 7.5 to 12.1) then leave a
-// thread so many.
+// Min thread blocks per multiprocessor, for __launch_bounds__. Its 64 K registers (from compute
+// capability 7.5 to 12.1) then leave a thread so many.
 constexpr int kMinBlocksPerSm = 4;
 constexpr int kMaxRegisters = 64 * 1024 / (kThreads * kMinBlocksPerSm);
 static_assert(kMaxRegisters == 128);

@@ -11,7 +11,7 @@
 
 namespace terse::kernels {
 
-// Whether memory is known to be aligned and to have all elements, or nothing is known of it.
+// Access to memory: kWhole is aligned and has all elements; of kAny nothing is known.
 enum class Access { kWhole, kAny };
 
 struct alignas(16) Quad {
@@ -59,7 +59,7 @@ TERSE_DEVICE Vec8<T> make_vec8(const float (&values)[kVec8], T) {
   return vec8;
 }
 
-// Where an element lies in a vec8 of them.
+// Place of an element in a vec8.
 template <class T>
 struct Slot {
   using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;  // an element's bits
@@ -193,7 +193,7 @@ struct WideCodes {
 template <int bits>
 using CodesOf = std::conditional_t<(bits > 8), WideCodes, Codes>;
 
-// Of each number the low half.
+// Takes the low half of each number.
 TERSE_DEVICE WideCodes make_codes(const uint32_t (&low)[kVec8], WideCodes) {
   WideCodes codes;
   TERSE_UNROLL
@@ -201,7 +201,7 @@ TERSE_DEVICE WideCodes make_codes(const uint32_t (&low)[kVec8], WideCodes) {
   return codes;
 }
 
-// Of each number the low byte.
+// Takes the low byte of each number.
 TERSE_DEVICE Codes make_codes(const uint32_t (&low)[kVec8], Codes) {
   Codes codes;
   TERSE_UNROLL
@@ -213,7 +213,7 @@ TERSE_DEVICE Codes make_codes(const uint32_t (&low)[kVec8], Codes) {
   return codes;
 }
 
-// Their bits without gaps; what is above `bits` in a code's byte is lost.
+// Packs codes without gaps; drops the bits of a code's byte above `bits`.
 template <int bits>
 TERSE_DEVICE uint64_t squeeze(const Codes& codes) {
   if constexpr (bits == 4) {
@@ -287,7 +287,7 @@ TERSE_DEVICE void store_narrow_codes(uint8_t* to, uint32_t n, const Codes& codes
   }
 }
 
-// As above, of codes of two bytes.
+// Loads codes of two bytes likewise.
 template <Access access>
 TERSE_DEVICE WideCodes load_wide_codes(const uint8_t* from, uint32_t n) {
   WideCodes codes{};

@@ -1,4 +1,5 @@
-// What all functions of the C interface share: their symbols, and how a failure leaves the library.
+// Common part of all functions of the C interface: their symbols, and how a failure leaves the
+// library.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -17,8 +18,8 @@
 #include "nccl_log.h"
 #include "stream.h"
 
-// As NCCL does: the name itself is weak, so that a tool may put its own in front, and pnccl##name
-// is the same function under a name that stays.
+// Exports a function as NCCL does: its name is weak, so that a tool may put its own in front, and
+// pnccl##name is the same function under a name that stays.
 #define HOSTNCCL_EXPORT(name)                                                                    \
   extern "C"                                                                                     \
       [[gnu::visibility("default"), gnu::alias("nccl" #name)]] decltype(nccl##name) pnccl##name; \
@@ -30,7 +31,8 @@ using CommHandles = Handles<Comm, ncclComm_t>;
 using StreamHandles = Handles<Stream, cudaStream_t>;
 using EventHandles = Handles<Event, hostncclEvent_t>;
 
-// To who asks for the last error, and to the log. Returns the failure with the function's name.
+// Reports a failure to whoever asks for the last error, and to the log. Returns the failure with
+// the function's name.
 inline Failure tell(const char* function, const Failure& failure) {
   const std::string text = fmt::format("{}: {}", function, failure.text());
   set_last_error(text);
@@ -42,7 +44,7 @@ inline ncclResult_t complain(const char* function, const Failure& failure) {
   return tell(function, failure).code();
 }
 
-// The same where the thread's group fails with it, if there is one.
+// Reports a failure with which the thread's group fails, too, if there is one.
 inline ncclResult_t fail_group(const char* function, const Failure& failure) {
   const Failure told = tell(function, failure);
   Group::current().note(told);
@@ -70,7 +72,7 @@ ncclResult_t guard(const char* function, Work&& work) noexcept {
   }
 }
 
-// The same of what a group holds, as in NCCL: calls, and communicators to be made or finalised.
+// Adds work to a group, as in NCCL: calls, and communicators to be made or finalised.
 template <class Work>
 ncclResult_t guard_in_group(const char* function, Work&& work) noexcept {
   return guard<&fail_group>(function, std::forward<Work>(work));

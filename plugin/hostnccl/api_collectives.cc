@@ -31,7 +31,7 @@ constexpr Side kNobody{Who::kNobody, false};
 constexpr Side kAll{Who::kAll, false}, kAllShards{Who::kAll, true};
 constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
-// By Kind.
+// Rules of arguments, indexed by Kind.
 struct Rules {
   Side send, recv;
   bool reduces;
@@ -75,7 +75,7 @@ ncclResult_t submit(Kind kind, const void* send, void* recv, size_t count, ncclD
       Op op{kind, static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, {}, peer};
       check(op, *comm);
       if (kRules[static_cast<int>(kind)].reduces) op.op = comm->resolve_operator(redop, dtype);
-      // As NCCL has it, an empty collective is nothing: a rank may leave it out.
+      // Skips an empty collective, as NCCL does: a rank may leave it out.
       if (count == 0 && !op.is_point_to_point()) return ncclSuccess;
       return Group::current().add(comm, std::move(op), find_stream(stream));
     } catch (const Failure& failure) {

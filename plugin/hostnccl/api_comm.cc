@@ -40,7 +40,7 @@ void check_number(int value, int low, int high, const char* name) {
   fail(ncclInvalidArgument, "config.{} is {}", name, value);
 }
 
-// What is left open in a configuration is as without a parent, as in NCCL.
+// Reads a configuration. Values left open are as without a parent, as in NCCL.
 Config read_config(const ncclConfig_t* given, const Config& inherited) {
   Config config = given == nullptr ? inherited : Config{};
   if (given != nullptr) {
@@ -76,9 +76,8 @@ ncclResult_t init_rank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int
        .parent = nullptr});
 }
 
-// As NCCL does it: whether the call blocks goes by the parent, whatever the part will do. Of one
-// that does not block a part is said to have been made, and the parent's state says that it is in
-// progress.
+// Adds a child. As in NCCL the call blocks if the parent does, whatever the child will do. A child
+// of a non-blocking parent counts as made, and the parent's state says that it is in progress.
 ncclResult_t add_part(PendingInit part) {
   const ncclResult_t result = Group::current().add(std::move(part));
   return result == ncclInProgress ? ncclSuccess : result;
@@ -155,7 +154,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
     parent->check_divisible();
     require(color >= 0 || color == NCCL_SPLIT_NOCOLOR, ncclInvalidArgument, "color is negative");
     const Config child = read_config(config, parent->config());
-    // What is asked for before a revocation is one of the parent's calls, and fails with them.
+    // True for a split after a revocation; one before it is one of the parent's calls, and fails
+    // with them.
     const bool late = parent->is_revoked();
     const auto meet = late ? &meet_by_late_split : &meet_by_split;
     return add_part({.start = [=] { return Comm::start(child, meet(parent, color, key)); },
@@ -242,7 +242,7 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
   });
 }
 
-// There is no device: ranks take the place of device numbers.
+// Returns the rank in place of a device number, for there is no device.
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
   return guard("ncclCommCuDevice", [&] {
     require_pointer(device, "device");

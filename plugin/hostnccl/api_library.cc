@@ -56,7 +56,7 @@ ncclResult_t ncclGroupEnd() {
   return guard("ncclGroupEnd", [] { return Group::current().end(); });
 }
 
-// There is no model of the network to ask: the estimate is 0. The group ends without a launch.
+// Ends the group without a launch. The estimate is 0, for there is no model of the network.
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return guard("ncclGroupSimulateEnd", [&] {
     Group::current().discard();

@@ -62,8 +62,9 @@ void run_in_background(std::shared_ptr<Flag> stop, std::function<void()> work) {
   worker.stop = std::move(stop);
   try {
     worker.thread = std::thread([&worker, work = std::move(work)]() mutable {
-      // Not the mode of the thread that began it, by which ranks would sum unalike: flushing
-      // subnormal numbers (PyTorch's set_flush_denormal), another rounding, traps.
+      // Sets the default mode. The mode of the thread that began this one may differ between ranks,
+      // which would sum unalike: flushing subnormal numbers (PyTorch's set_flush_denormal), another
+      // rounding, traps.
       std::fesetenv(FE_DFL_ENV);
       work();
       work = nullptr;  // what it owns goes before the thread counts as done

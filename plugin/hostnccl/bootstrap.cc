@@ -32,10 +32,10 @@ static_assert(std::is_trivially_copyable_v<MeetingPoint> && std::is_trivially_co
 // as they say.
 class AcceptLoop {
  public:
-  // At a communicator's listener, where it is one of several.
+  // Accepts at a communicator's listener, among other loops.
   AcceptLoop(Listener& listener, uint64_t magic, int first, int expected, milliseconds patience)
       : AcceptLoop(listener.socket, &listener, magic, first, expected, patience) {}
-  // At a meeting point, of its own: the socket is closed when it ends.
+  // Accepts at a meeting point of its own: the socket is closed when the loop ends.
   AcceptLoop(Socket& socket, uint64_t magic, milliseconds patience)
       : AcceptLoop(socket, nullptr, magic, 0, 0, patience) {}
 
@@ -83,7 +83,8 @@ class AcceptLoop {
   void end() {
     if (listener_ == nullptr) return socket_.close();
     listener_->past.insert(magic_);
-    // They hold the program's descriptors for as long as the listener is there.
+    // Drops the oldest silent connections, which hold the program's descriptors as long as the
+    // listener lives.
     while (unidentified_.size() > kMaxKept) unidentified_.pop_front();
     listener_->unidentified = std::move(unidentified_);
   }
@@ -161,7 +162,7 @@ class AcceptLoop {
     callers_.emplace(hello.rank, std::move(caller));
   }
 
-  // Of one more caller.
+  // Checks one more caller.
   void check(const Hello& hello) const {
     if (hello.size != size_) {
       fail(ncclInvalidUsage, "rank {} says nranks is {}, others say {}", hello.rank, hello.size,
@@ -246,7 +247,7 @@ uint64_t random_magic() {
   return magic;
 }
 
-// With NCCL_COMM_ID every rank must arrive at the same magic without having spoken.
+// Magic of NCCL_COMM_ID, which every rank derives without having spoken to another.
 uint64_t magic_of(const std::string& text) { return mixed_with(0xcbf29ce484222325, text); }
 
 Hello hello_of(const Membership& self, const Listener& listener) {
@@ -313,8 +314,8 @@ Star Star::join(const MeetingPoint& point, const Membership& self, Listener& lis
   const bool hosts =
       !settings.comm_id.empty() && self.rank == 0 && point.magic == magic_of(settings.comm_id);
   if (!hosts) return meet(point, self, listener, settings, stop);
-  // With NCCL_COMM_ID the id was made by arithmetic alone and rank 0 hosts the meeting. The one
-  // before may be about to end.
+  // Limit for rank 0 to host the meeting of an NCCL_COMM_ID, an id made by arithmetic alone. The
+  // meeting before may be about to end.
   const Limit limit{Clock::now() + std::chrono::seconds(1), &stop};
   const Meeting meeting = host_meeting_in_background(Socket::listen(point.address, limit),
                                                      point.magic, settings.timeout);

@@ -24,7 +24,7 @@
 
 namespace hostnccl {
 
-// What an ncclUniqueId holds: where to meet, and the magic.
+// Content of an ncclUniqueId: where to meet, and the magic.
 struct MeetingPoint {
   uint64_t magic = 0;
   Address address;
@@ -51,8 +51,8 @@ struct Caller {
   Hello hello;
 };
 
-// Where this rank can be called, open for the communicator's life: rank 0's is the hub, and the
-// communicators shrunk from this one start from it, one after another.
+// Address at which this rank can be called, open for the communicator's life: rank 0's is the hub,
+// and the communicators shrunk from this one start from it, one after another.
 struct Listener {
   Socket socket;
   Address address;
@@ -73,8 +73,8 @@ struct Membership {
 // A magic and more bytes that tell communicators apart (FNV-1a).
 uint64_t mixed_with(uint64_t hash, std::string_view bytes);
 
-// For how long a rank waits for the others. The hub knows who is missing: its answer comes before
-// the others give up.
+// Time that a rank waits for the others. The hub knows who is missing: its answer comes before the
+// others give up.
 std::chrono::milliseconds patience_of(const Membership& self, const Settings& settings);
 
 // The connections of one rank after the bootstrap: on the hub links[r] leads to rank r (its own is

@@ -52,7 +52,7 @@ class Completion {
     then(std::move(one));
   }
 
-  // The same of listeners that are in a list by now: takes no memory.
+  // Adds listeners that are in a list already: takes no memory.
   void then(Listeners listeners) {
     {
       std::lock_guard lock(mutex_);

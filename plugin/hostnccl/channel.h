@@ -21,8 +21,8 @@ namespace hostnccl {
 class ShutdownHandshake;
 class Traffic;
 
-// What this rank is doing. A collective has a number, the same on all ranks, and a digest of what
-// they must agree on; point-to-point calls have number 0.
+// Call of this rank. A collective has a number, the same on all ranks, and a digest of what they
+// must agree on; point-to-point calls have number 0.
 struct Call {
   uint64_t number = 0;
   uint64_t digest = 0;
@@ -33,10 +33,10 @@ struct Call {
   bool reported = false;  // the others know that it takes long
 };
 
-// What two ranks tell each other beside the messages of their calls; behind those sent before it.
+// Notes that two ranks send beside the messages of their calls, behind those sent before.
 enum class Note : uint64_t { kMark = 1, kFarewell };
 
-// What a look at pending work found: nothing, something that may lead to more, or the end.
+// Result of a look at pending work: nothing, progress, or the end.
 enum class Step { kIdle, kMoved, kDone };
 
 class Channel {
@@ -61,17 +61,17 @@ class Channel {
   }
   // Ends what is under way, on all ranks, with this failure; the first one counts. From any thread.
   void give_up(const Failure& failure);
-  // In good order: tells the others, and returns when they have all that was sent to them, or are
-  // no more. The failure: they cannot be heard of.
+  // Leaves in good order: tells the others, and returns when they have all that was sent to them,
+  // or have gone. The failure: they cannot be reached.
   Outcome take_leave(uint64_t collectives_done);
   // After that: stays to serve the others until all have left, or the process exits.
   void linger();
 
-  // At once, whatever the others do.
+  // Closes at once, whatever the others do.
   void close();
 
-  // One collective may be under way, or several point-to-point calls; each stays where it is until
-  // its end, or break_off.
+  // Begins a call: one collective may be under way, or several point-to-point calls; each stays
+  // where it is until its end, or break_off().
   void begin(Call& call);
   void end(const Call& call);
   // The call for which messages are sent and received now, and whose fault it is when something

@@ -10,7 +10,7 @@ constexpr int kAllPolicies =
 
 }  // namespace
 
-// In NCCL's order.
+// Checks in NCCL's order.
 void check_call_config(const ncclCollConfig_t* config) {
   if (config == nullptr) return;
   if (config->size < NCCL_COLLCONFIG_V23100_BYTES)

@@ -66,7 +66,8 @@ void Comm::initialize() {
     require(text.size() == sizeof(Address), ncclInternalError, "malformed address of a rank");
     std::memcpy(&listener_addresses_.emplace_back(), text.data(), sizeof(Address));
   }
-  // By NCCL_COMM_ID all communicators would have one magic, and a group no order of them.
+  // Address that tells communicators apart: by NCCL_COMM_ID all would have one magic, and a group
+  // no order of them.
   const std::string_view hub(reinterpret_cast<const char*>(listener_addresses_.data()),
                              sizeof(Address));
   const uint64_t met = std::exchange(self_.magic, mixed_with(magic(), hub));
@@ -447,7 +448,7 @@ Outcome Comm::end_part(const std::shared_ptr<Comm>& part, const Outcome& failure
   return lost;
 }
 
-// What became of the parts before it has been told.
+// Numbers the next child, and forgets the failure of the one before, which has been reported.
 uint64_t Comm::next_part(uint64_t& count) {
   std::lock_guard lock(mutex_);
   part_failure_.reset();

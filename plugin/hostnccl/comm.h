@@ -29,14 +29,14 @@
 
 namespace hostnccl {
 
-// What one call, or one group of calls, asks of a communicator.
+// Work that one call, or one group of calls, asks of a communicator.
 struct Launch {
   std::vector<Op> collectives;     // in order
   std::vector<Op> point_to_point;  // after them, all at once
   std::atomic<int> streams_awaited{0};
   std::shared_ptr<Completion> done = std::make_shared<Completion>();
 
-  // For the communicator's thread alone.
+  // State that the communicator's thread alone uses.
   bool started = false;
   Call call;  // the point-to-point part, once started
 };
@@ -70,12 +70,13 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   // Throws when the communicator cannot take calls: in progress, failed, finalised, revoked.
   void check_usable() const;
-  // The same, but of one that was revoked parts can be made.
+  // Checks as check_usable() does, but admits a revoked communicator, of which children can be
+  // made.
   void check_divisible() const;
   bool is_revoked() const;
   // Throws while it is still being initialised.
   void require_initialized() const;
-  // The same, and while a part of it is being made, where it does not block.
+  // Checks as check_usable() does, and that no child is being made of a non-blocking communicator.
   void require_undivided() const;
   std::shared_ptr<Launch> enqueue(std::vector<Op> ops,
                                   const std::set<std::shared_ptr<Stream>>& streams);
@@ -97,13 +98,13 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // A part of this communicator, from its start until it is ready. A failure: this one was aborted,
   // and the part is to be given up.
   Outcome begin_part(const std::shared_ptr<Comm>& part);
-  // What became of it, once for each that has begun: where this one does not block, a failure is
-  // ours to report. `hand_out` is called unless it has failed, or this one was aborted, and before
-  // any abort or destroy returns. Returns why it was not called.
+  // Ends a child that has begun, once for each: a failure of a non-blocking communicator's is the
+  // parent's to report. Calls `hand_out` unless it has failed, or the parent was aborted, and
+  // before any abort or destroy returns. Returns why it was not called.
   Outcome end_part(const std::shared_ptr<Comm>& part, const Outcome& failure,
                    const std::function<void()>& hand_out);
 
-  // For split and shrink. Where all ranks can be called, learnt at the start.
+  // Data for split and shrink. All ranks' addresses are learnt at the start.
   uint64_t magic() const { return self_.magic; }
   Address listener_address(int rank) const {
     return listener_addresses_.at(static_cast<size_t>(rank));
@@ -114,7 +115,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   // a rank that knows of a failure may leave out a split.
   uint64_t next_split() { return next_part(splits_); }
   uint64_t next_shrink() { return next_part(shrinks_); }
-  // And so are the splits of a revoked one, which all its ranks begin.
+  // Numbers the splits of a revoked communicator, which all its ranks begin.
   uint64_t next_late_split() { return next_part(late_splits_); }
 
   // Operators made by ncclRedOpCreatePreMulSum.

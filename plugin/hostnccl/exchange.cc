@@ -12,7 +12,8 @@ namespace {
 void combine_in_order(const Reduction& reduction, const Channel& channel, char* dst,
                       const char* own, char* parts, size_t count, size_t bytes) {
   const auto part = [&](int rank) -> char* { return parts + static_cast<size_t>(rank) * bytes; };
-  // In place, dst is own: a copy in my place among the parts keeps it from being overwritten.
+  // Copies own data to its place among the parts, so that an operation in place, with dst == own,
+  // does not overwrite it.
   copy(part(channel.rank()), own, bytes);
   reduction.combine(dst, part(0), part(1), count);
   for (int rank = 2; rank < channel.size(); ++rank) {

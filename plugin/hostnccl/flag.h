@@ -27,8 +27,8 @@ class Flag {
     [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
   }
 
-  // For the one thread that waits. It must look for its news after this call, not before: a raise
-  // between the two steps writes nothing.
+  // Called by the one thread that waits, which must look for its news afterwards, not before: a
+  // raise between the two steps writes nothing.
   void lower() {
     uint64_t count;
     [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof(count));

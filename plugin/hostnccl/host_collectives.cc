@@ -94,7 +94,7 @@ Run run_of(Kind kind) {
   fail(ncclInternalError, "{} is no collective", name_of(kind));
 }
 
-// With one rank every collective is a copy, or a product with PreMulSum's scalar.
+// Runs a collective of one rank: a copy, or a product with PreMulSum's scalar.
 void run_alone(const Op& op) {
   const Reduction reduction(op.op, op.dtype, 1);
   if (op.op.scaled) {

@@ -23,7 +23,7 @@
 
 namespace hostnccl {
 
-// Which collective a rank is in: its number on the communicator and a digest of what all ranks must
+// Collective that a rank is in: its number on the communicator and a digest of what all ranks must
 // agree on. Equal numbers with different digests would wait for each other without end.
 struct Position {
   uint64_t number = 0;
@@ -50,7 +50,7 @@ class Liveness {
   void report_position(const Position& position);  // we have been in it for long
   void say_goodbye(uint64_t collectives_done);     // orderly: we end after that many collectives
 
-  // That rank has left, as we know otherwise; or it is lost, and took part in none.
+  // Notes that a rank has left in good order, or was lost in no collective.
   void depart(int rank, uint64_t collectives_done);
   // A peer that left in good order and took part in fewer than `number` collectives, or -1.
   int departed_before(uint64_t number) const;

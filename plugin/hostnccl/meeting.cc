@@ -19,7 +19,7 @@ std::shared_ptr<Listener> open_listener(const Settings& settings) {
   return std::make_shared<Listener>(Listener::open(settings));
 }
 
-// What a rank says about itself when a communicator is split.
+// Wish of a rank when a communicator is split.
 struct Wish {
   int color;
   int key;
@@ -27,8 +27,8 @@ struct Wish {
   Address listener;
 };
 
-// Of those whose wishes have the rank's color. `split`: by which the parts of this split know each
-// other from all else.
+// Meeting of the ranks whose wishes have this rank's color. `split`: identifies this split among
+// all.
 Comm::Meeting meeting_of(const std::vector<Wish>& wishes, const Wish& mine, uint64_t split,
                          const std::shared_ptr<Listener>& listener) {
   if (mine.color == NCCL_SPLIT_NOCOLOR) return {false, {}, nullptr, nullptr};
@@ -73,7 +73,7 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size) {
 }
 
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key) {
-  // One all-gather on the parent, queued now, so that it keeps its place among the parent's calls.
+  // Queues one all-gather on the parent now, so that it keeps its place among the parent's calls.
   const std::shared_ptr<Listener> listener = open_listener(read_settings());
   const auto exchanged = std::make_shared<Flag>();
   auto wishes = std::make_shared<std::vector<Wish>>(static_cast<size_t>(parent->size()));

@@ -13,7 +13,7 @@ Comm::Meet meet_by_id(const ncclUniqueId& id, int rank, int size);
 // Asks all ranks of the parent, in order with its other calls.
 Comm::Meet meet_by_split(const CommPtr& parent, int color, int key);
 
-// The same of a parent that was revoked, which carries no more messages: its ranks call at the
+// Meeting for a split of a revoked parent, which carries no more messages: its ranks call at the
 // listener of its first one, which serves one split at a time.
 Comm::Meet meet_by_late_split(const CommPtr& parent, int color, int key);
 

@@ -20,8 +20,8 @@ void hand_out(const CommPtr& comm, ncclComm_t* out) {
   std::atomic_ref(*out).store(handle, std::memory_order_release);
 }
 
-// The same of a part, on its own thread: an abort of the parent waits for that, and for no caller.
-// Finishes with what has become of it.
+// Hands out a child, on its own thread: an abort of the parent waits for that, and for no caller.
+// Finishes with the child's outcome.
 std::shared_ptr<Completion> hand_out_part(const CommPtr& comm, const PendingInit& init) {
   auto over = std::make_shared<Completion>();
   *init.out = nullptr;
@@ -67,7 +67,7 @@ Group& Group::current() {
   return of_thread<Group>();
 }
 
-// In a forked child: its calls hold what belongs to the parent, and are never let go of.
+// Leaks the calls in a forked child: they hold objects of the parent's.
 void Group::leave_to_parent() {
   if (content_.parts.empty() && content_.inits.empty()) return;
   new Content(std::exchange(content_, {}));

@@ -42,7 +42,7 @@ class Sink {
   }
 
  private:
-  // What cannot be written is left out: no program ends for want of its log.
+  // Writes a line, or leaves it out if it cannot be written: no program ends for want of its log.
   void put(const std::string& line) {
     [[maybe_unused]] const size_t written = std::fwrite(line.data(), 1, line.size(), out_);
     std::fflush(out_);

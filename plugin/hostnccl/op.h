@@ -10,7 +10,7 @@
 
 namespace hostnccl {
 
-// By nccl_collectives.inc.
+// Kinds by nccl_collectives.inc.
 enum class Kind {
 #define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) k##name,
 #include <nccl_collectives.inc>

@@ -36,7 +36,7 @@ class PeerQueue {
   }
 
   int peer() const { return peer_; }
-  // Whether anything of that call is not through.
+  // Returns true if a message of that call is not through.
   bool holds(const Call& call) const;
 
   // Ends what has ended and starts what may start; true if there was any of it.

@@ -21,7 +21,7 @@ bool has_f16c() {
 }
 #endif
 
-// By no more than what they are compiled for.
+// Chooses the kernels of the newest instruction set that is compiled in and that the machine has.
 const Kernels& choose() {
 #ifdef HOSTNCCL_X86_VARIANTS
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();

@@ -113,7 +113,7 @@ struct Float16 : Narrow<uint16_t, 5, 10, false> {
   static void load_lanes(const void* from, float* to) {
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(from))));
   }
-  // One NaN, as Narrow's: the bits must not depend on which of the two ran.
+  // Stores one NaN, as Narrow's: the bits must not depend on which of the two ran.
   static void store_lanes(const float* from, void* to) {
     const __m256 value = _mm256_loadu_ps(from);
     const __m256 nan = _mm256_or_ps(_mm256_and_ps(value, _mm256_set1_ps(-0.0f)),
@@ -194,7 +194,7 @@ void scale(void* dst, const void* src, const void* scalar, size_t count) {
 
 template <class T>
 void divide(void* data, int divisor, size_t count) {
-  // In 64 bits of the same signedness: the divisor need not fit the type.
+  // Divides in 64 bits of the same signedness: the divisor need not fit the type.
   constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
   using Wide = decltype([] {
     if constexpr (kSigned)
@@ -241,7 +241,7 @@ constexpr Kernels make_table() {
 
 }  // namespace
 
-// In the order of ncclDataType_t.
+// Kernels in the order of ncclDataType_t.
 extern const Kernels HOSTNCCL_KERNELS =
     make_table<Integer<int8_t, uint32_t>, Integer<uint8_t, uint32_t>, Integer<int32_t, uint32_t>,
                Integer<uint32_t, uint32_t>, Integer<int64_t, uint64_t>, Integer<uint64_t, uint64_t>,

@@ -14,7 +14,7 @@ class ShutdownHandshake {
  public:
   explicit ShutdownHandshake(Channel& channel);
 
-  // To that rank. `collectives_done`: as in a goodbye.
+  // Sends the handshake to a peer. `collectives_done`: as in a goodbye.
   void send(int peer, uint64_t collectives_done);
   // A rank that may not have received ours, or -1. One that cannot any more does not count.
   int unconfirmed(const Liveness& liveness);

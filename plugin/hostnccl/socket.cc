@@ -50,7 +50,7 @@ bool is_connected_to_itself(int fd) {
          std::memcmp(&own.any, &other.any, own_size) == 0;
 }
 
-// At once: a connection that ends in good order would keep the port for a while.
+// Closes at once: a connection that ends in good order would keep the port for a while.
 void reset(Socket& socket) {
   const linger at_once{1, 0};
   setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -62,11 +62,11 @@ bool is_one_of(const int (&errors)[size], int error) {
   return std::ranges::find(errors, error) != std::end(errors);
 }
 
-// Of one connection that was about to be accepted: others may follow.
+// Errors of one connection that was about to be accepted: others may follow.
 constexpr int kOfACaller[] = {ECONNABORTED, EPROTO,     ENOPROTOOPT, ENETDOWN, EHOSTDOWN, ENONET,
                               EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM,    ETIMEDOUT};
 
-// Of the process or the machine: who waits is let in when there is room again.
+// Errors of the process or the machine: a caller is let in when there is room again.
 constexpr int kOfNoRoom[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM};
 
 struct FrameHeader {
@@ -305,8 +305,8 @@ Address address_of(const ifaddrs& interface) {
   return address;
 }
 
-// Of those that are usable and that `fits` accepts the best one, as `read` sees it; what `read`
-// returns without one is the default of its type.
+// Returns the best usable interface that `fits` accepts, as `read` sees it; without one the default
+// of the type that `read` returns.
 template <class Fits, class Read>
 auto best_interface(Fits&& fits, Read&& read) {
   const Interfaces interfaces = all_interfaces();

@@ -13,7 +13,7 @@ namespace hostnccl {
 
 using Clock = std::chrono::steady_clock;
 
-// What bounds a wait: a point in time, and a flag that ends it early.
+// Bound of a wait: a point in time, and a flag that ends it early.
 struct Limit {
   Clock::time_point deadline;
   const Flag* stop = nullptr;
@@ -57,8 +57,8 @@ class Socket {
   static Socket listen(const Address& address, const Limit& limit = {});
   // Tries again for as long as the limit allows: the other side may not listen yet.
   static Socket connect(const Address& address, const Limit& limit);
-  // Not open when nobody waits, or when there is no room for who waits (`no_room` is the errno);
-  // throws when nobody can ever be let in.
+  // Accepts a caller. The socket is not open if nobody waits, or if there is no room (`no_room` is
+  // the errno); throws if nobody can ever be let in.
   Socket try_accept(int* no_room = nullptr);
 
   bool open() const { return fd_ >= 0; }

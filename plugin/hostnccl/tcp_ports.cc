@@ -78,7 +78,7 @@ void for_each_connection(Visit&& visit) {
   });
 }
 
-// By descriptor: the inode, which tells a socket from a later one.
+// Inodes of listening sockets, by descriptor; the inode tells a socket from a later one.
 std::map<int, ino_t> listening_sockets() {
   std::map<int, ino_t> found;
   for_each_descriptor([&](int fd) {
@@ -101,7 +101,7 @@ std::vector<Record> unpacked(const std::string& text) {
   return records;
 }
 
-// What has come from it must not be read either.
+// Ends a connection, from which nothing more may be read, either.
 void end_connection(int fd) {
   shutdown(fd, SHUT_RDWR);
   char dropped[4096];
@@ -175,7 +175,7 @@ int TcpPorts::missing(const std::vector<std::string>& connections) const {
 
 void TcpPorts::close_to_strangers(const std::vector<std::string>& connections) {
   if (ports_.empty()) return;
-  // From here on UCX accepts nobody, nor is about to.
+  // Closes the ports: from here on UCX accepts nobody, nor is about to.
   for (const Port& port : ports_) {
     ucs_async_remove_handler(port.fd, 1);
     shutdown(port.fd, SHUT_RDWR);
@@ -194,8 +194,8 @@ void TcpPorts::close_to_strangers(const std::vector<std::string>& connections) {
 
 }  // namespace hostnccl
 
-// In place of UCX's own, with which its thread lets connections in: a failure would close the port
-// for good, and a later one may succeed.
+// Replaces UCX's own function, with which its thread lets connections in: a failure would close the
+// port for good, and a later call may succeed.
 extern "C" [[gnu::visibility("default")]] ucs_status_t ucs_socket_accept(int fd, sockaddr* address,
                                                                          socklen_t* size,
                                                                          int* accepted) {

@@ -17,7 +17,7 @@
 
 namespace hostnccl {
 
-// One end of a connection. Plain bytes: it travels between ranks. IPv4 as IPv6 writes it.
+// End of a connection. Plain bytes: it travels between ranks. IPv4 as IPv6 writes it.
 struct Endpoint {
   uint8_t host[16] = {};
   uint16_t port = 0;  // as in packets
@@ -36,7 +36,7 @@ class TcpPorts {
   // opened.
   explicit TcpPorts(const std::function<std::string()>& open);
 
-  // Where the worker listens, to be sent to the others.
+  // Address at which the worker listens, for the other ranks.
   std::string text() const;
   // The connections that this process has made to these ports of the ranks (text()), to be sent to
   // the others.

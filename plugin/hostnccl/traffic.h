@@ -38,7 +38,7 @@ class Traffic {
   // What a rank sends to itself is there on return.
   void start(const std::vector<Transfer>& transfers);
 
-  // Whether that call waits for messages to the peer, or from it.
+  // Returns true if that call waits for messages to the peer, or from it.
   bool waits_for(int peer, const Call& call) const;
 
   // After progress of the transport; true if anything came of it.
@@ -48,8 +48,8 @@ class Traffic {
   PeerQueue& with(int peer, PeerQueue::Direction direction);
 
   Channel& channel_;
-  // By direction and distance of the peer. Receives come first, so that what the others send finds
-  // its place.
+  // Queues by direction and distance of the peer. Receives come first, so that what the others send
+  // finds its place.
   std::vector<PeerQueue> queues_;
 };
 

@@ -25,7 +25,7 @@ Request::~Request() {
   ucp_request_free(handle_);  // UCX gives it back when it is through with it
 }
 
-// Of an unfinished one: UCS_INPROGRESS, or how it has just finished.
+// Returns UCS_INPROGRESS for an unfinished request, or how it has just finished.
 ucs_status_t Request::poll(ucp_tag_recv_info_t* info) {
   const ucs_status_t status =
       receives_ ? ucp_tag_recv_request_test(handle_, info) : ucp_request_check_status(handle_);
@@ -113,7 +113,7 @@ int Transport::admit(const std::vector<std::string>& connections) {
   return missing;
 }
 
-// To the next rank.
+// Connects to the next rank.
 void Transport::connect(const std::string& address) {
   peers_.push_back(std::make_unique<Peer>());
   Peer& peer = *peers_.back();

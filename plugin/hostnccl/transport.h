@@ -29,7 +29,7 @@ class Request {
   // True once finished, and from then on. Throws what went wrong: a lost peer, or a message of
   // another size or digest than the one expected.
   bool test();
-  // The same for who does not care how it ended.
+  // Returns true if it has ended, however it did.
   bool over();
 
  private:

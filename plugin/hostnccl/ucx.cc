@@ -52,7 +52,7 @@ constexpr Setting kSettings[] = {
     {"MM_RX_BUFS_GROW", "16"},
 };
 
-// Where there is RDMA hardware, UCX knows best.
+// Returns true if there is RDMA hardware, with which UCX chooses best by itself.
 bool has_rdma() {
   std::error_code error;
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
@@ -99,7 +99,7 @@ void leave_the_program_alone() {
   ucs_log_push_handler(&redirect_log);
 }
 
-// As the library is loaded, before the program can have handlers that we would take down.
+// Runs as the library is loaded, before the program can have handlers that UCX would replace.
 [[gnu::constructor]] void on_load() { leave_the_program_alone(); }
 
 void set(ucp_config_t* config, const Setting& setting) {
@@ -133,7 +133,8 @@ struct Current {
   bool is_lost = false;  // UCX was in use when this process was forked
 };
 
-// What a child has of its parent's. The lock is held for good if it was being made.
+// Returns the state that a forked child has of its parent's. If it was being made, the lock is held
+// for good.
 Current* inherited(Current& parents) {
   auto* current = new Current;
   current->is_lost = parents.is_lost || !parents.mutex.try_lock() ||
@@ -214,7 +215,7 @@ void check_ucx(ucs_status_t status, const std::string& what) {
 
 }  // namespace hostnccl
 
-// In place of UCX's own, which its libraries call where they cannot go on, and which ends the
+// Replaces UCX's own function, which its libraries call if they cannot go on, and which ends the
 // process.
 extern "C" [[gnu::visibility("default")]] void ucs_fatal_error_format(const char* file,
                                                                       unsigned line,

@@ -80,18 +80,18 @@ class Backend {
   // program may have told it not to for graphs (NCCL_GRAPH_STREAM_ORDERING=0).
   virtual size_t communicate_queues() const { return 1; }
 
-  // Of the priority that `like` has.
+  // Creates a stream of the priority that `like` has.
   virtual Stream create_stream(Stream like) = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;
   // Blocks until what is enqueued is done. Throws what failed in it.
   virtual void synchronize(Stream stream) = 0;
-  // Whether what is enqueued is done.
+  // Returns true if all that is enqueued is done.
   virtual bool idle(Stream stream) = 0;
 
   virtual Event create_event() = 0;
   virtual void destroy_event(Event event) noexcept = 0;
   virtual void record(Event event, Stream stream) = 0;
-  // What is enqueued on `stream` from now on starts after the event's latest record.
+  // Makes all that is enqueued on `stream` from now on start after the event's latest record.
   virtual void wait(Stream stream, Event event) = 0;
 
   // Every how many calls of a communicator it is no burden to time one, step by step.
@@ -120,7 +120,7 @@ class Backend {
   // Enqueues a comparison, which the caller keeps as it is until it is done. Its parts are in
   // visible memory.
   virtual void compare(Stream stream, const codec::Comparison& work) = 0;
-  // The same of a check of memory.
+  // Enqueues a check of memory.
   virtual void checksum(Stream stream, const codec::Checksum& work) = 0;
 
   // Enqueues a stage of learning, as combine() does its works: the caller keeps `work` as it is.
@@ -146,7 +146,7 @@ class Backend {
   // Adds one to a number in the backend's memory.
   virtual void increment(Stream stream, uint64_t* number) = 0;
 
-  // Whether a null stream stands for "done on return" (host) or for a queue (CUDA).
+  // Returns true if a null stream stands for "done on return" (host), and not for a queue (CUDA).
   virtual bool null_stream_is_synchronous() const = 0;
 
  private:

@@ -12,8 +12,8 @@ struct Distribution {
   static constexpr int kLastClass = 64 * kClassesPerOctave - 1;
 
   uint64_t zeros = 0, infinite = 0;
-  // By class, of all other numbers. Class c is from 2^(c/32) to 2^((c+1)/32); the first, -2048, and
-  // the last, 2047, also hold what is beyond.
+  // Counts of all other numbers, by class. Class c is from 2^(c/32) to 2^((c+1)/32); the first,
+  // -2048, and the last, 2047, also hold what is beyond.
   std::map<int, uint64_t> classes;
   double least = 0, largest = 0;  // of those; 0: there are none
 

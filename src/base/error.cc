@@ -17,7 +17,7 @@ struct LastError {
 };
 using ThreadsLastError = ThreadLocal<LastError>;
 
-// What a group's call has thrown its end throws again: that is one failure, and said once.
+// Prints an error, once: a group's end throws again what one of its calls has thrown.
 void say(Error& e, const char* call) {
   if (e.said) return;
   e.message.insert(0, fmt::format("{}: ", e.call != nullptr ? e.call : call));

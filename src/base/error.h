@@ -13,7 +13,7 @@
 namespace terse {
 
 struct Error : std::exception {
-  // Of any message that can be printed, and is not endless, whatever it quotes.
+  // Makes any message printable, and cuts it, whatever it quotes.
   Error(ncclResult_t result, std::string_view message);
   const char* what() const noexcept override { return message.c_str(); }
 
@@ -32,7 +32,7 @@ template <class... Args>
 // The result code's name, as in nccl.h.
 const char* result_name(ncclResult_t result);
 
-// This thread's last failure.
+// Returns this thread's last failure.
 const char* last_error() noexcept;
 void set_last_error(std::string message) noexcept;
 

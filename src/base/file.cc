@@ -22,13 +22,13 @@ fs::path behind_links(fs::path path) {
   return path;
 }
 
-// Of one folder, for the rename to be one step. Processes in containers of their own have numbers
-// alike.
+// Names a draft in the same folder, so that the rename is one step. Processes in containers may
+// have the same number.
 fs::path draft_of(const fs::path& place) {
   return place.string() + fmt::format(".{}-{:08x}.part", getpid(), std::random_device{}());
 }
 
-// Whether there is a file, or nothing, which a draft takes the place of.
+// Returns true for a file, or nothing, which a draft replaces.
 bool is_replaced(fs::file_type kind) {
   return kind == fs::file_type::not_found || kind == fs::file_type::regular;
 }

@@ -1,6 +1,6 @@
-// What is made at its first use, where making it takes the loader's lock, as dlopen and dlsym do:
-// such an object is no static one. A thread that has the loader's lock, in a library's constructor,
-// would wait for the thread that makes it, and that one for the loader.
+// Object that is made at its first use, for making that takes the loader's lock, as dlopen and
+// dlsym do: such an object must not be static. A thread that has the loader's lock, in a library's
+// constructor, would wait for the thread that makes it, and that one for the loader.
 #pragma once
 
 #include <atomic>

@@ -16,7 +16,7 @@ LogLevel log_level() noexcept;
 void set_log_level(LogLevel level) noexcept;
 void write_log(LogLevel level, std::optional<int> rank, std::string_view line) noexcept;
 
-// What a user wants to know once, without asking for more: where warnings are printed.
+// Prints what a user wants to know once, without asking for more, where warnings are printed.
 void note(std::optional<int> rank, std::string_view line) noexcept;
 
 template <class... Args>

@@ -33,7 +33,7 @@ std::string escaped(char c) {
   }
 }
 
-// Of at most so many bytes, and whole characters.
+// Returns at most so many bytes, and whole characters.
 std::string_view beginning_of(std::string_view text, size_t bytes) {
   while (bytes > 0 && is_continuation(text[bytes])) --bytes;
   return text.substr(0, bytes);

@@ -1,5 +1,5 @@
-// What messages, log lines and reports are made of: text of other people's is printed so that it
-// does nothing to a terminal, and fills no more of it than it must.
+// Text of messages, log lines and reports: text of other people's is printed so that it does
+// nothing to a terminal, and fills no more of it than it must.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace terse {
 // UTF-8.
 std::string printable(std::string_view text);
 
-// Its beginning, and how much it is, where that is more than `most` characters:
-// "aaaa... (1000 characters)".
+// Shortens a text of more than `most` characters to its beginning and its length: "aaaa... (1000
+// characters)".
 std::string shortened(std::string_view text, size_t most = 100);
 
-// Its beginning and its end the same, where a message may quote anything.
+// Shortens a text to its beginning and its end, for a message that may quote anything.
 std::string shortened_within(std::string_view text, size_t most);
 
 // "1 call", "2 calls".

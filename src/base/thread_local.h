@@ -6,8 +6,8 @@
 
 namespace terse {
 
-// One object a thread and type; so its user defines a type for it. It is made when the thread first
-// gets it, and goes when the thread ends. Who gets it after that has another one, which stays.
+// Object of a thread and type; so its user defines a type for it. It is made when the thread first
+// gets it, and goes when the thread ends. A later get makes another one, which stays.
 template <class T>
 class ThreadLocal {
  public:

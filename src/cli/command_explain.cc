@@ -29,7 +29,7 @@ struct ExplainOptions {
   bool gpu = false;
 };
 
-// By TERSE_BYPASS reason.
+// Indexed by TERSE_BYPASS reason.
 constexpr const char* kReasons[] = {"the rule says off",
                                     "only float32, float16 and bfloat16 are compressed",
                                     "only sum, avg and PreMulSum are compressed",
@@ -77,7 +77,7 @@ std::optional<model::Profile> named_profile(const ExplainOptions& o) {
 
 bool names_rules(const Settings& s) { return !s.scheme.empty() || !s.policy_path.empty(); }
 
-// That of the command line, of the environment, or of terse run.
+// Returns the policy of the command line, of the environment, or of terse run.
 Policy policy_of(const ExplainOptions& o) {
   std::vector<Variable> instead;
   if (!o.profile.empty()) instead.push_back({"TERSE_PROFILE", o.profile});

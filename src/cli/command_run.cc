@@ -129,7 +129,7 @@ std::string whole_name(const std::string& profile) {
   return is_known_profile(profile) ? profile : fs::absolute(profile).string();
 }
 
-// Also in a dry run, whose output is to be used.
+// Adds the facade, also in a dry run, whose output is to be used.
 void add_facade(const std::string& interposer, const std::string& nccl,
                 std::vector<std::string>& libraries) {
   const Written facade = write_facade({installed("lib/terse/nccl_facade.blank"), interposer, nccl});

@@ -22,7 +22,7 @@ void require_few_on_a_node(const plan::Shape& s, double most) {
            counted(s.ranks, "rank"), counted(s.topology.nodes(), "node"));
 }
 
-// In floating point, as the numbers are whatever somebody has typed.
+// Checks in floating point, as the numbers may be whatever somebody has typed.
 void require_feasible(plan::Collective collective, const plan::Shape& s, bool predicted) {
   constexpr double kMaxShards = 1 << 20, kMaxShardsOfAll = 1 << 23;
   const plan::Traits& t = plan::traits(collective);

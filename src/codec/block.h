@@ -107,7 +107,7 @@ TERSE_INLINE void merge(Extent& s, const Extent& other) {
   s.high = larger(other.high, s.high);
 }
 
-// The same, and whether an element is a zero: then `zero` is 0.
+// Extent that also notes a zero among the elements: then `zero` is 0.
 struct ExtentAndZero : Extent {
   float zero = bits_float(kInfinityBits);
 };

@@ -42,7 +42,7 @@ struct HeaderWork {
   Mismatch* report;
 };
 
-// What stands at a word of memory when nothing has been received: no header of any call.
+// Word of a slot in which nothing has been received: no header of any call has it.
 TERSE_INLINE uint32_t first_word(const HeaderWork& work, uint32_t at) {
   const uint32_t slot = at / CallHeader::kWords, word = work.own.word[at % CallHeader::kWords];
   if (slot == 1) return word;
@@ -54,7 +54,7 @@ TERSE_INLINE uint32_t words_of(const HeaderWork& work) {
   return (HeaderWork::kReceived + work.count) * CallHeader::kWords;
 }
 
-// Where a received header begins.
+// Word at which a received header begins.
 TERSE_INLINE uint32_t begin_of(uint32_t received) {
   return (HeaderWork::kReceived + received) * CallHeader::kWords;
 }
@@ -72,15 +72,15 @@ TERSE_INLINE bool differs(const CallHeader& a, const CallHeader& b) {
   return bits != 0;
 }
 
-// Whether it is any call's: none has come where NCCL has failed.
+// Returns true if it is the header of a call. Where NCCL has failed, none has come.
 TERSE_INLINE bool is_header(const CallHeader& header) {
   return header.word[CallHeader::kMark] != 0;
 }
 
-// On the host. Returns false where calls differ, or none has come.
+// Does the work on the host. Returns false if calls differ, or if no header has come.
 bool run(const HeaderWork& work);
 
-// Whether a mismatch was found; then all of it is there.
+// Returns true if a mismatch was found, and is complete.
 bool is_found(const Mismatch& mismatch);
 
 }  // namespace terse::codec

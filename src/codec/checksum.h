@@ -17,7 +17,7 @@ TERSE_INLINE constexpr uint64_t check_words(uint64_t bytes) { return bytes / 4 +
 // over n words would be n^2, and a change by a power of two would vanish where n is one.
 constexpr uint32_t kScatter = 0x9E3779B9u;
 
-// Of i * kScatter; or of a vector of them.
+// Factor of word i's check, given i * kScatter; or of a vector of such words.
 template <class Word>
 TERSE_INLINE Word factor_of_scattered(Word scattered) {
   return (scattered ^ scattered >> 16) | 1u;
@@ -34,14 +34,15 @@ TERSE_INLINE uint64_t check_of_word(uint32_t word, uint64_t i) {
 struct ExtremeBits {
   uint32_t exponents = 0, carries = 0;  // zeros: none are seen
 
-  // Of extreme elements, their signs' places; or of a vector of words of them.
+  // Returns the sign bits of extreme elements of a word, or of a vector of words.
   template <class Word>
   TERSE_INLINE Word operator()(Word word) const {
     return ~(((word & exponents) ^ exponents) + exponents) & carries;
   }
 };
 
-// Of some words: their part of the sum, and not 0 where an element in them is extreme.
+// Summary of some words: their part of the sum, and a number that is not 0 if an element in them is
+// extreme.
 struct Seen {
   uint64_t sum;
   uint32_t extreme;
@@ -72,11 +73,11 @@ struct Checksum {
   uint32_t* extreme = nullptr;
 };
 
-// On the host.
+// Computes the check on the host.
 void checksum(const Checksum& work);
 uint64_t total(const uint64_t* parts);
 bool any_extreme(const Checksum& work);
-// Of a magnitude of 2^113 and more, of fp16 of 8192 and more.
+// Bits of magnitudes from 2^113 on, in fp16 from 8192 on.
 ExtremeBits extreme_bits(Dtype dtype);
 
 }  // namespace terse::codec

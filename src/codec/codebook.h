@@ -32,7 +32,7 @@ TERSE_INLINE float inverse_distance(float level, float next) {
   return distance > 0 ? div(1.0f, distance) : 0.0f;
 }
 
-// What follows from the levels of a table: entry i of the other two parts.
+// Derives entry i of the table's other two parts from the levels.
 TERSE_INLINE void complete_codebook(float* table, int bits, size_t i) {
   const size_t n = codebook_levels(bits);
   table[n + i] = i == 0 ? 0.0f : middle_of(table[i - 1], table[i]);

@@ -36,7 +36,7 @@ struct Bodies {
         codebook(codebook_of(of, work)) {}
 
   size_t codes_offset(size_t begin) const { return begin / 8 * spec.bits; }
-  // Of the block that begins with element `begin`.
+  // Offset of the parameters of the block that begins with element `begin`.
   size_t params_offset(size_t begin) const {
     return layout.params_offset + begin / spec.block * params_bytes(spec);
   }
@@ -52,7 +52,7 @@ struct Bodies {
   const float* const codebook;
 };
 
-// Of the transform.
+// Directions of the transform.
 constexpr bool kForth = false, kBack = true;
 
 // A tile's way through the stages; the buffers are in the first-level cache.

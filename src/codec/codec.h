@@ -39,13 +39,13 @@ struct Source {
   bool negated = false;  // of a raw one: it is taken from the sum
 };
 
-// What of a packed target is written: where all ranks share a grid they agree on the parameters,
-// and then each has the codes for them. Merged: codes of all sources, which are packed like the
-// target, in their order; nobody looks at parameters.
+// Part of a packed target that is written. If all ranks share a grid, the parameters, on which they
+// agree, and then each rank's codes for them. kMerged: codes of all sources, in their order, which
+// are packed as the target is; parameters are not read.
 enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
 constexpr int kEncodedParts = 3;  // the first ones
 
-// Where the result goes; a body is drawn from `draw`, and its first element is number `origin`
+// Destination of the result. A body is drawn from `draw`, and its first element is number `origin`
 // there (a multiple of 32).
 struct Target {
   void* data;
@@ -57,8 +57,8 @@ struct Target {
   bool repeats = false;              // a recorded work draws the same when it runs again
 };
 
-// What raw sources are multiplied by, in fp32: a number, or one element of the raw sources' dtype
-// that is read when the work is done.
+// Factor of raw sources, in fp32: a number, or one element of the raw sources' dtype that is read
+// when the work is done.
 struct Multiplier {
   float value = 1.0f;
   const void* at = nullptr;  // takes the place of `value`
@@ -91,17 +91,18 @@ struct Combine {
 
 void combine(const Combine& work);
 
-// Of the packed sources; null where there is none.
+// Returns the spec of the packed sources; null if there is none.
 const Spec* packed_source(const Combine& work);
 
 // Returns true if the target is packed in another way than the sources.
 bool changes_spec(const Combine& work);
 
-// Whether the sum is of transformed elements: as packed sources are, or, where there is none, a
-// packed target. It is transformed back at its end unless the target is packed of the same spec.
+// Returns true if the sum is of transformed elements, as packed sources are, or, if there is none,
+// a packed target. It is transformed back at its end unless the target is packed with the same
+// spec.
 bool transforms(const Combine& work);
 
-// One element of user memory, at any alignment.
+// Loads one element of user memory, at any alignment.
 float load_element(Dtype dtype, const void* from);
 
 }  // namespace terse::codec

@@ -34,7 +34,7 @@ using Codecs = List<Symmetric, MinMax, Fitted, Bf16, Fp16, Fp8E4M3, Fp8E5M2, MxF
 
 inline constexpr auto& kDescriptors = Codecs::kDescriptors;
 
-// By id, a codec's place in the list, or their number where there is none.
+// Place of each codec in the list, by id; the list's size for ids without a codec.
 inline constexpr auto kIndex = [] {
   std::array<uint8_t, 256> index{};
   index.fill(Codecs::kSize);
@@ -47,7 +47,7 @@ constexpr size_t index_of(CodecId id) { return kIndex[static_cast<size_t>(id)]; 
 
 constexpr bool known(CodecId id) { return index_of(id) < Codecs::kSize; }
 
-// Of a known one.
+// Descriptor of a known codec.
 constexpr const Descriptor& descriptor(CodecId id) { return kDescriptors[index_of(id)]; }
 
 }  // namespace terse::codec

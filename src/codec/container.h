@@ -21,7 +21,7 @@ constexpr size_t container_size(const Spec& spec, size_t count) {
   return kHeaderBytes + body_size(spec, count);
 }
 
-// Of word i of a packed buffer: its check is the sum of these.
+// Check of word i of a packed buffer; the buffer's check is their sum.
 TERSE_INLINE uint64_t check_of_packed_word(uint32_t word, uint64_t i) {
   return static_cast<uint64_t>(word ^ 0x9E3779B9u) * (2 * i + 1);
 }
@@ -29,8 +29,7 @@ TERSE_INLINE uint64_t check_of_packed_word(uint32_t word, uint64_t i) {
 // Writes the header before a finished body.
 void seal(const Header& header, void* packed);
 
-// What is wrong with `bytes` bytes that ought to be a packed buffer; null when nothing is, and then
-// *header describes it.
+// Returns why `bytes` bytes are no packed buffer; null: they are one, which *header describes.
 const char* open(const void* packed, size_t bytes, Header* header);
 
 }  // namespace terse::codec

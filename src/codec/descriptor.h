@@ -1,5 +1,5 @@
-// What a codec says of itself: from this follow which schemes there are and how they are called,
-// what is refused, and how large bodies are.
+// Descriptor of a codec: it decides which schemes there are, their names, what is refused, and the
+// size of bodies.
 #pragma once
 
 #include <string_view>
@@ -23,8 +23,8 @@ constexpr bool has(Choices set, Value value) {
 // error.
 enum class Fit : uint8_t { kAbsmax = 0, kMse = 1 };
 
-// Whether all ranks have the grid of the largest parameters that any of them has; and what makes
-// one code of theirs: a sum of integers, or merges of two at a time.
+// Sharing of a grid: kNone, or all ranks have the grid of the largest parameters of any of them,
+// and one code is made of theirs by a sum of integers, or by merges of two at a time.
 enum class Sharing : uint8_t { kNone, kSummed, kMerged };
 
 struct Descriptor {
@@ -49,7 +49,7 @@ struct Descriptor {
 
 constexpr bool has_one_block(const Descriptor& d) { return d.min_block == d.max_block; }
 constexpr bool has_one_width(const Descriptor& d) { return d.min_bits == d.max_bits; }
-// Of codes of so many bits, as the codec has them.
+// Default spec of a codec for codes of so many bits.
 constexpr Spec default_spec(const Descriptor& d, int bits, Rounding rounding) {
   return {d.id, rounding, static_cast<uint8_t>(bits), static_cast<uint16_t>(d.default_block),
           d.default_scale};

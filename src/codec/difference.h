@@ -51,7 +51,7 @@ struct Comparison {
   Difference* parts;  // kDifferenceParts, all of which are written
 };
 
-// On the host.
+// Compares on the host.
 void compare(const Comparison& work);
 Difference total(const Difference* parts);
 

@@ -56,7 +56,7 @@ TERSE_INLINE Draw redraw(const Draw& draw, uint64_t n) {
           draw.flip};
 }
 
-// That of a merge: each has numbers of its own.
+// Draw of a merge: each merge has numbers of its own.
 TERSE_INLINE Draw draw_of_merge(const Draw& draw, uint32_t merge) {
   return {{draw.key[0], draw.key[1]}, {draw.stream[0] + merge, draw.stream[1]}};
 }
@@ -83,8 +83,8 @@ TERSE_INLINE uint16_t draw_bits(const PhiloxWords& words, uint64_t element) {
   return static_cast<uint16_t>(element % 2 == 0 ? word : word >> 16);
 }
 
-// In (0, 1): the centre of one of 65536 equal intervals, so that the mean is exactly 1/2. The bits
-// are the head of the significand of a number in [1, 2); taking 1 - 2^-17 away is exact.
+// Number in (0, 1): the centre of one of 65536 equal intervals, so that the mean is exactly 1/2.
+// The bits are the head of the significand of a number in [1, 2); subtracting 1 - 2^-17 is exact.
 TERSE_INLINE float uniform(uint16_t bits) {
 #ifdef __CUDA_ARCH__  // the same in two operations: (2^23 + bits) / 2^16 - (2^7 - 2^-17)
   return __fmaf_rn(bits_float(0x4b000000u | bits), 0x1p-16f, -0x1.fffffep+6f);
@@ -98,11 +98,11 @@ TERSE_INLINE uint16_t element_bits(const Draw& draw, uint64_t element) {
   return draw_bits(draw_group(draw, element / kElementsPerDraw), element);
 }
 
-// By what part of its scale the grid of a block is moved, from -1/2 to 1/2.
+// Shift of a block's grid, in units of its scale, from -1/2 to 1/2.
 TERSE_INLINE float shift_of(uint16_t bits) { return add(uniform(bits), -0.5f); }
 
-// From the bits of a block's first element those of its element i, where each alone is as random
-// but all are spread evenly: the golden ratio's multiples are.
+// Derives the bits of element i from those of a block's first element: each alone is as random, but
+// all are spread evenly, as multiples of the golden ratio are.
 TERSE_INLINE uint16_t spread_bits(uint16_t first, size_t i) {
   return static_cast<uint16_t>(first + 40503u * static_cast<uint32_t>(i));
 }

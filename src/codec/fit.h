@@ -13,12 +13,12 @@ namespace terse::codec {
 
 constexpr uint32_t kBins = 1024;
 
-// What bins weigh is shifted until their sum has this many bits: sums of them, and of their
+// Bits of the sum of all bins' weights, to which they are shifted: sums of them, and of their
 // moments, are then exact in fp64.
 constexpr int kWeightBits = 40;
 
-// Of the elements to come some may lie where none was; so much, 2^-28 of the whole, is on each bin
-// and keeps levels everywhere.
+// Weight of an empty bin, 2^-28 of the whole, which keeps levels everywhere: later elements may lie
+// where none was.
 constexpr uint64_t kMinWeight = uint64_t{1} << (kWeightBits - 28);
 
 TERSE_INLINE constexpr int bits_of(uint64_t x) {
@@ -63,7 +63,7 @@ struct Mass {
   double weight, moment;
 };
 
-// Of what lies below a place.
+// Sums of all that lies below a place.
 template <class Sums>
 TERSE_INLINE Mass mass_below(const Sums& weights, const Sums& moments, double place) {
   const uint32_t bin = place < kBins ? static_cast<uint32_t>(place) : kBins - 1;
@@ -82,8 +82,8 @@ TERSE_INLINE double bounded(double place, double low, double high) {
   return place > high ? high : place > low ? place : low;
 }
 
-// Where a level is best for the elements that are nearest to it, which lie from low to high: in
-// their mean. It stays where there are none.
+// Returns the best level for the elements nearest to it, which lie from low to high: their mean.
+// Keeps the level if there are none.
 template <class Sums>
 TERSE_INLINE double best_mean(const Sums& weights, const Sums& moments, double level, double low,
                               double high) {
@@ -92,7 +92,7 @@ TERSE_INLINE double best_mean(const Sums& weights, const Sums& moments, double l
   return bounded(div(mul(0.5, mass.moment), mass.weight), low, high);
 }
 
-// Where a level is best between the two next to it, low and high, if elements take one of their
+// Returns the best level between its neighbours, low and high, if elements take one of their
 // neighbours at random so that the mean is right. A place v between neighbours a and b then costs
 // (v - a) (b - v). The least cost for both sides of a level is where as much weight lies between
 // low and it as the mean of (high - v) / (high - low) is of all between low and high.
@@ -107,10 +107,10 @@ TERSE_INLINE double best_balance(const Sums& weights, const Sums& moments, doubl
   return bounded(place_of(weights, add(below, part)), low, high);
 }
 
-// With ends, the first level is on the smallest element and the last one on the largest.
+// Returns true if the first level is the min element and the last one the max element.
 TERSE_INLINE constexpr bool keeps_ends(Rounding rounding) { return rounding != Rounding::kNearest; }
 
-// Where level j of n is at first.
+// Initial place of level j of n.
 template <class Sums>
 TERSE_INLINE double first_place(const Sums& densities, uint32_t j, uint32_t n, Rounding rounding) {
   const double total = densities.at(kBins);
@@ -122,8 +122,7 @@ TERSE_INLINE double first_place(const Sums& densities, uint32_t j, uint32_t n, R
 // After so many steps the error is within 0.1 % of where it goes.
 constexpr uint32_t kFitSteps = 256;
 
-// Where level j is after a step. Of those that depend on where their neighbours are every other one
-// moves.
+// Place of level j after a step. If levels depend on their neighbours, every other one moves.
 template <class Sums, class Levels>
 TERSE_INLINE double next_place(const Sums& weights, const Sums& moments, const Levels& levels,
                                uint32_t j, uint32_t n, Rounding rounding, uint32_t step) {

@@ -32,7 +32,7 @@ TERSE_INLINE float to_float(half_t x) {
   return bits_float(sign | (magnitude >= 0x7c00u ? special : finite));
 }
 
-// Of any x but NaN.
+// Converts any x but NaN.
 template <class T>
 TERSE_INLINE T from_number(float x);
 

@@ -15,8 +15,8 @@ namespace terse::codec {
 // this.
 inline void keep_in_order() { asm volatile("" ::: "memory"); }
 
-// Of all that the C library computes, which goes by more than one unit's mode: it reads numbers
-// from text by that of x87.
+// Sets the default floating-point environment for the C library, which goes by more than one unit's
+// mode: it reads numbers from text by that of x87.
 class DefaultFloatEnvironment {
  public:
   DefaultFloatEnvironment() {
@@ -36,7 +36,7 @@ class DefaultFloatEnvironment {
 };
 
 #ifdef __SSE2__
-// Of the code that is compiled beside it; costs nothing where that is the mode.
+// Sets the default mode for compiled code in its scope; costs nothing if that is the mode.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() {

@@ -18,8 +18,9 @@ namespace terse::codec {
 // fetch what comes next.
 constexpr size_t kTile = 1024;
 
-// Of one codec. `in` and `out` are user memory; n elements from a block's first one on, of which
-// the last block may be shorter. A code takes a byte, or two where a code has more bits than that.
+// Operations of one codec. `in` and `out` are user memory; n elements from a block's first one on,
+// of which the last block may be shorter. A code takes a byte, or two if it has more bits than
+// that.
 struct CodecOps {
   // Finds the parameters of the elements, block by block, writes them to `params` as they are in a
   // body, and the code of each element; or a part of that: codes of the parameters that are there.
@@ -38,8 +39,8 @@ struct CodecOps {
   void (*dequantize_add)(const uint8_t* codes, size_t n, const Spec& spec, const uint8_t* params,
                          float factor, void* sums, const float* codebook);
 
-  // Two codes of a byte to one, which may take the place of either. `first` is as above. Indexed by
-  // rounding; null where the codec does not merge.
+  // Merges two codes of a byte to one, which may take the place of either. `first` is as above.
+  // Indexed by rounding; null if the codec does not merge.
   void (*merge[kRoundings])(const uint8_t* a, const uint8_t* b, size_t n, const Draw& draw,
                             uint64_t first, uint8_t* out);
 };
@@ -67,13 +68,13 @@ struct HostOps {
   // and back, when all NaNs become the canonical one. May be in place.
   void (*hadamard[2])(size_t n, const void* in, void* out);
 
-  // Of words that are numbered from `first`: the check of memory (checksum.h), and whether an
-  // element in them is not finite; and that of a packed buffer (container.h).
+  // Checks of words that are numbered from `first`: the check of memory (checksum.h), with a mark
+  // of elements that are not finite; and that of a packed buffer (container.h).
   Seen (*see)(const uint8_t* in, size_t words, size_t first, ExtremeBits bits);
   uint64_t (*check_packed)(const uint8_t* in, size_t words, size_t first);
 };
 
-// Whether this processor has all the instructions that a table may use.
+// Returns true if this processor has all the instructions that a table may use.
 bool processor_runs(const HostOps& ops);
 
 // The best table that this processor runs.

@@ -1,5 +1,5 @@
-// Which specs there are, and where the bytes of a body lie (FORMAT.md, sections 2 and 3). Sizes and
-// offsets come from here alone.
+// Layout of bodies, and which specs are valid (FORMAT.md, sections 2 and 3). Sizes and offsets come
+// from here alone.
 #pragma once
 
 #include "codec/codecs.h"
@@ -9,10 +9,10 @@ namespace terse::codec {
 // Levels on a side of zero, if those of all ranks may be added up in a code.
 constexpr int levels(int bits, int ranks) { return ((1 << (bits - 1)) - 1) / ranks; }
 
-// With fewer of them most elements would be rounded to zero, or away from it.
+// Min levels of a block; with fewer most elements would be rounded to zero, or away from it.
 constexpr int kMinLevels = 15;
 
-// What is wrong with a spec; null where nothing is.
+// Returns what is wrong with a spec; null: nothing.
 constexpr const char* fault(const Spec& s) {
   if (!known(s.codec)) return "unknown codec";
   const Descriptor& d = descriptor(s.codec);

@@ -57,7 +57,7 @@ void add_to_histogram(const Learning& work) {
   });
 }
 
-// Of what bins have.
+// Sums over bins.
 class BinSums {
  public:
   // value(bin) -> uint64_t

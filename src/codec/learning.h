@@ -35,14 +35,14 @@ struct Learning {
   float* table;  // codebook.h; the fit writes it, unless no element has a part in it
 };
 
-// Of a block that has a part in it, as fp32; 0 of any other.
+// Range of a block that takes part, as fp32 bits; 0 for any other.
 TERSE_INLINE uint32_t range_bits(const Learned::Stats& stats) {
   const uint32_t bits = float_bits(add(stats.high, -stats.low));
   return bits >= kTinyBits && bits < kInfinityBits && !Learned::symmetric(stats) ? bits : 0;
 }
 
-// What one element of a block weighs, from 1 to 2^20: however wide one block is, the others are
-// seen.
+// Weight of one element of a block, from 1 to 2^20, so that one wide block does not hide the
+// others.
 TERSE_INLINE uint32_t element_weight(uint32_t range, uint32_t widest) {
   if (range == 0 || widest == 0) return 0;
   const float part = div(bits_float(range), bits_float(widest));

@@ -14,7 +14,7 @@ struct MiniFloat {
   static constexpr int kBias = (1 << (exponent_bits - 1)) - 1;
   static constexpr uint32_t kLargestCode = largest_;
   static constexpr bool kHasNan = largest_ + 1 < 1u << (kBits - 1);
-  // As fp32 bits: the smallest normal number, the largest one, and the largest power of two.
+  // Bounds as fp32 bits: the smallest normal number, the largest one, and the largest power of two.
   static constexpr uint32_t kNormal = (127u + 1 - kBias) << 23;
   static constexpr uint32_t kLargest =
       kNormal + ((largest_ - (1u << mantissa_bits)) << (23 - mantissa_bits));
@@ -26,8 +26,8 @@ struct MiniFloat {
     return left_aligned(m, round) >> (32 - kBits);
   }
 
-  // With x's sign, and saturating. The last shift tells compilers that all before it is of a word's
-  // width, so that vectors become narrower once.
+  // Encodes with x's sign, and saturates. The last shift tells compilers that all before it fits a
+  // word, so that vectors become narrower once.
   template <class Round>
   static TERSE_INLINE uint32_t encode(float x, Round round) {
     const float limit = bits_float(kLargest), m = magnitude(x);
@@ -53,8 +53,8 @@ struct MiniFloat {
   }
 
  private:
-  // At the upper end of a word: an integer of units of the last place, whose code continues that of
-  // the exponent, and may carry into it.
+  // Rounds at the upper end of a word: an integer of units of the last place, whose code continues
+  // that of the exponent, and may carry into it.
   template <class Round>
   static TERSE_INLINE uint32_t left_aligned(float m, Round round) {
     const uint32_t exponent = float_bits(m) & kInfinityBits;

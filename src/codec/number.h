@@ -27,7 +27,7 @@ TERSE_INLINE float number_of(Number n, uint32_t bits) {
 
 constexpr uint32_t kLargestBf16Bits = 0x7f7f0000u;  // finite, as fp32
 
-// What stands for a block that is not finite.
+// Number that stands for a block that is not finite.
 TERSE_INLINE float unsound_number(Number n) {
   return bits_float(n == Number::kBf16 ? kInfinityBits : kNanBits);
 }

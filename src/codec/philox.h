@@ -10,7 +10,7 @@ namespace terse::codec {
 
 constexpr int kPhiloxRounds = 7;
 constexpr uint32_t kPhiloxFactor0 = 0xD2511F53u, kPhiloxFactor1 = 0xCD9E8D57u;
-// What keys grow by each round.
+// Increments of the keys in each round.
 constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u, kPhiloxWeyl1 = 0xBB67AE85u;
 
 struct PhiloxWords {

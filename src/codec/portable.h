@@ -1,6 +1,6 @@
-// What the codec source needs of its compiler, so that one text serves the host loops and the CUDA
-// kernels. Everything here is inlined: the host loops are compiled once per instruction set, and an
-// out-of-line copy could be merged by the linker into code that runs on an older processor.
+// Compiler features of the codec source, so that one text serves the host loops and the CUDA
+// kernels. All is inlined: the host loops are compiled once per instruction set, and an out-of-line
+// copy could be merged by the linker into code that runs on an older processor.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ TERSE_INLINE float add(float a, float b) {
 #endif
 }
 
-// Of each number of a compiler's vector.
+// Multiplies each number of a compiler's vector.
 template <class Vector>
 requires(sizeof(Vector) > sizeof(double)) TERSE_INLINE Vector mul(Vector a, float b) {
   return a * b;
@@ -96,14 +96,15 @@ TERSE_INLINE double div(double a, double b) {
 // fraction out of the significand, and the low bits that remain are the integer.
 constexpr float kPush = 12582912.0f;
 
-// Of rounded numbers. The host's vectors hold twice as many; a GPU has no registers for them.
+// Number of rounded numbers held at once. The host's vectors hold twice as many; a GPU has no
+// registers for them.
 #ifdef __CUDACC__
 using Small = int32_t;
 #else
 using Small = int16_t;
 #endif
 
-// Of codes of a byte. It has the value of a byte whatever it is.
+// Integer type of codes of a byte, whose values are a byte's.
 #ifdef __CUDACC__
 using Tiny = uint32_t;
 #else
@@ -116,7 +117,7 @@ TERSE_INLINE int32_t nearest_integer(float x) {
 }
 TERSE_INLINE Small round_nearest(float x) { return static_cast<Small>(nearest_integer(x)); }
 
-// The same as a byte, the lowest one: kPush has none there.
+// Rounds to nearest, into the lowest byte of the word: kPush has no bits there.
 TERSE_INLINE uint32_t byte_nearest(float x) { return float_bits(add(x, kPush)); }
 
 // The largest integer not above x, for |x| < 2^15.
@@ -143,7 +144,7 @@ TERSE_INLINE Small clamp(Small x, const Range& range) {
   return bounded > range.low ? bounded : range.low;
 }
 
-// As the low bits of an fp32 number an integer below 2^23 makes it 2^23 and that.
+// Bits of 2^23 in fp32; with an integer below 2^23 in the low bits, those of their sum.
 constexpr uint32_t kIntegers = 0x4b000000u;
 
 // n - m for n below 2^23 and any such m: exact, for all numbers are integers below 2^24. (A sign

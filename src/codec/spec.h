@@ -1,4 +1,4 @@
-// What identifies a wire format.
+// Spec: identifies a wire format.
 #pragma once
 
 #include <compare>
@@ -46,7 +46,7 @@ constexpr bool packs_alike(Spec a, const Spec& b) {
   return a == b;
 }
 
-// What a codec's arithmetic needs to know of its spec.
+// Form: what a codec's arithmetic needs of its spec.
 struct Form {
   int bits;
   Number scale;

@@ -13,7 +13,7 @@
 
 namespace terse::codec {
 
-// On the stack, for fewer than 2^16 codes.
+// Depth of the tree, which is on the stack, for fewer than 2^16 codes.
 constexpr uint32_t kTreeDepth = 17;
 
 // Codes begin .. i of n are on top. Whether what is below them, if anything, is of as many, or none
@@ -23,7 +23,7 @@ TERSE_INLINE bool is_merged(uint32_t begin, uint32_t i, uint32_t n) {
   return begin != 0 && (i + 1 == n || below == i + 1 - begin);
 }
 
-// Where the merged codes begin.
+// Begin of the merged codes.
 TERSE_INLINE uint32_t begin_before(uint32_t begin) { return begin & (begin - 1); }
 
 }  // namespace terse::codec

@@ -6,7 +6,7 @@
 
 namespace terse::codec {
 
-// What a processor and its system say of themselves.
+// Words in which a processor and its system describe themselves.
 struct X86Words {
   uint32_t leaf1_ecx, leaf7_ebx, extended_ecx;  // of cpuid's leaves 1, 7 and 0x80000001
   uint32_t xcr0;                                // the registers that the system saves

@@ -12,7 +12,7 @@ using plan::Collective;
 using plan::Shape;
 using plan::Topology;
 
-// What the ranks of a topology have: that of a node is one rank's where it has no other.
+// Latencies of a call in a row, within a node and between nodes.
 struct Steps {
   double within = 0, between = 0;
 };
@@ -24,7 +24,7 @@ double latency(const Profile& p, const Steps& steps) {
 
 bool has_neighbours(const Topology& t) { return t.nodes() != static_cast<int>(t.node.size()); }
 
-// Of a step in which ranks on any nodes talk to each other.
+// Step in which ranks on any nodes talk to each other.
 Steps any(const Topology& t) { return t.nodes() > 1 ? Steps{.between = 1} : Steps{.within = 1}; }
 
 int levels_of_tree(int leaves) { return std::bit_width(static_cast<unsigned>(leaves) - 1); }
@@ -46,12 +46,12 @@ double sending(const Profile& p, const plan::Traffic& node, const Topology& t) {
   return seconds_of(p, node, std::ranges::max(t.size));
 }
 
-// Where a root alone sends, it sends more than the ranks of its node on average; where it alone
-// receives, what comes to it takes longer than what any rank sends.
+// Returns true if only the root sends. It then sends more than the ranks of its node on average; if
+// only the root receives, what comes to it takes longer than what any rank sends.
 bool comes_from_root(Collective c) { return plan::traits(c).send.who == plan::Who::kRoot; }
 bool goes_to_root(Collective c) { return plan::traits(c).recv.who == plan::Who::kRoot; }
 
-// What comes to the root, and over the link of its node, as NCCL does it: to reduce, along a chain.
+// Traffic to the root, and over the link of its node, as NCCL has it: to reduce, along a chain.
 plan::Traffic native_to_root(Collective collective, size_t bytes, int root, const Topology& t) {
   const auto neighbours = static_cast<size_t>(t.size[t.node[root]]) - 1;
   const size_t others = t.node.size() - 1 - neighbours;
@@ -61,7 +61,7 @@ plan::Traffic native_to_root(Collective collective, size_t bytes, int root, cons
   return {parts(neighbours) + parts(others), parts(others)};
 }
 
-// The same for an algorithm's plans. Nodes beyond the root's are as the next one is.
+// Traffic to the root of an algorithm's plans. Nodes beyond the root's are as the next one is.
 plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
   const Topology& t = shape.topology;
   const int home = t.node[shape.root], next = (home + 1) % t.nodes();
@@ -81,14 +81,14 @@ plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
   return in;
 }
 
-// What a rank does for a plan in one chunk.
+// Work of a rank for a plan in one chunk.
 struct Work {
   size_t steps = 0, messages = 0;
   size_t packed = 0, unpacked = 0;  // elements
   double latencies = 0;
 };
 
-// Of one that talks to some ranks.
+// Steps of an exchange with some ranks.
 Steps exchange(const plan::Step& step, int rank, const Topology& t) {
   const bool leaves = std::ranges::any_of(
       step.transfers, [&](const plan::Transfer& to) { return !t.is_near(rank, to.peer); });

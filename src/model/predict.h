@@ -18,23 +18,24 @@ namespace terse::model {
 // Why a profile says nothing of ranks on a topology; null: it does.
 const char* lacks(const Profile& profile, const plan::Topology& topology);
 
-// Of NCCL's own algorithms: as many steps as a tree has, or else the others, and a ring's bytes.
+// Predicts NCCL's own algorithms: as many steps as a tree has, or else the others, and a ring's
+// bytes.
 double native_seconds(const Profile& profile, plan::Collective collective,
                       const plan::Shape& shape);
 
-// What a call takes with an algorithm, and what then leaves a node.
+// Time of a call with an algorithm, and what then leaves a node.
 struct Estimate {
   const plan::Algorithm* algorithm = nullptr;
   double seconds = 0;
   plan::Link link;
 };
 
-// Of an algorithm that is for the shape, which is the root's where a root alone sends. `codec`: the
-// scheme's name in the profile.
+// Estimates an algorithm that applies to the shape, which is the root's if only a root sends.
+// `codec`: the scheme's name in the profile.
 Estimate estimate(const Profile& profile, const plan::Algorithm& algorithm,
                   const plan::Shape& shape, std::string_view codec);
 
-// That of the least time among the algorithms that apply.
+// Returns the estimate of the least time among the algorithms that apply.
 Estimate fastest(const Profile& profile, plan::Collective collective, const plan::Shape& shape,
                  std::string_view codec);
 

@@ -13,8 +13,8 @@ double Curve::seconds(size_t bytes) const {
     const auto b = std::min(after, points.end() - 1), a = b - 1;
     rise = (b->seconds - a->seconds) / static_cast<double>(b->bytes - a->bytes);
   }
-  // One point, or noise, does not say what more bytes take: as much as those did; and never less
-  // than half as much, for where nothing was measured nothing is nearly free.
+  // Extrapolates: one point, or noise, does not say what more bytes take, so as much as those did,
+  // and never less than half as much, for nothing that was not measured is nearly free.
   if (after == points.end()) {
     const double average = from.seconds / static_cast<double>(from.bytes);
     rise = rise <= 0 ? average : std::max(rise, average / 2);

@@ -1,4 +1,4 @@
-// What a machine, or a job's ranks, are capable of: by it the time of a call is predicted.
+// Capabilities of a machine, or of a job's ranks, by which the time of a call is predicted.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +28,10 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
-// In place of a scheme.
+// Name of a native call, in place of a scheme.
 constexpr std::string_view kNative = "native";
 
-// What a kind of call took, by size.
+// Times of a kind of call, by size.
 struct Curve {
   struct Point {
     size_t bytes;  // of the whole message

@@ -21,7 +21,8 @@ bool is_named_nccl(const std::string& path) {
   return std::filesystem::path(path).filename().string().starts_with("libnccl");
 }
 
-// Whether the program allocates by another library than libc: jemalloc, a sanitizer's run-time.
+// Returns true if the program allocates by another library than libc: jemalloc, a sanitizer's
+// run-time.
 bool has_its_own_malloc() {
   const ObjectRange libc = object_range(find_symbol(RTLD_DEFAULT, "__libc_start_main"));
   return object_range(find_symbol(RTLD_DEFAULT, "malloc")).begin != libc.begin;
@@ -51,7 +52,7 @@ bool is_interposer(const void* function) {
   return mark != nullptr && object_range(mark).begin == object_range(function).begin;
 }
 
-// Not where it leads to the preload library.
+// Returns true if the handle has NCCL, and not by way of the preload library.
 bool has_nccl(void* handle) {
   const void* function = find_symbol(handle, kNcclFunction);
   return function != nullptr && !is_interposer(function);
@@ -121,7 +122,7 @@ void* wheel_of_loaded(Tried& tried) {
 
 void* loaders_own(Tried& tried) { return open_first({kSoname}, tried); }
 
-// These are Python's variables, not settings of ours.
+// Reads Python's variables, which are not settings of terse.
 void* wheel_of_environment(Tried& tried) {
   std::vector<std::string> folders;
   if (const char* prefix = std::getenv("VIRTUAL_ENV")) folders = package_folders(prefix);

@@ -1,4 +1,4 @@
-// Where the program's NCCL is: the one that it would call without us.
+// Place of the program's NCCL: the one that it would call without terse.
 #pragma once
 
 #include <string>
@@ -24,10 +24,10 @@ struct FoundNccl {
 // Error(ncclSystemError) that lists what was tried.
 FoundNccl find_nccl(const std::string& wanted);
 
-// Whether it opens one on this thread just now, by the dlopen() that the preload library has.
+// Returns true while this thread opens an NCCL by the dlopen() that the preload library has.
 bool is_opening_nccl() noexcept;
 
-// Where Python's packages put NCCL: in these folders of packages ...
+// Paths at which Python's packages put NCCL, in these folders of packages ...
 std::vector<std::string> nccl_of_packages(const std::vector<std::string>& folders);
 // ... of an installation of Python, such as /usr or a virtual environment. One may hold several
 // releases: `release`, such as python3.12, is for those of that one alone.

@@ -61,7 +61,7 @@ std::string version(const NcclLibrary& library);
 // Throws Error(result) with NCCL's own message unless result is ncclSuccess.
 void check(const NcclLibrary& library, ncclResult_t result, const char* call);
 
-// The same within an NCCL group, where a call may also be in progress.
+// Checks a call within an NCCL group, which may also be in progress.
 void check_begun(const NcclLibrary& library, ncclResult_t result, const char* call);
 
 }  // namespace terse

@@ -25,7 +25,7 @@ Answer in_one_step(const Shape& s, Algo wish, const char* of_two) {
 
 Answer in_two_steps(const Shape&, Algo) { return {true, "a large message: bytes count"}; }
 
-// For ranks that share links.
+// Condition of two levels: ranks share links.
 Answer in_two_levels(const Shape& s, Algo) {
   const Topology& t = s.topology;
   if (t.nodes() == 0) return {false, "for the nodes are not known"};

@@ -7,7 +7,7 @@ constexpr Side kNobody{Who::kNobody, false};
 constexpr Side kAll{Who::kAll, false}, kAllShards{Who::kAll, true};
 constexpr Side kRoot{Who::kRoot, false}, kRootShards{Who::kRoot, true};
 
-// By Collective.
+// Indexed by Collective.
 constexpr Traits kTraits[] = {
 #define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) \
   {#name, k##send, k##recv, k##form##Form.reduces, k##form##Form.rooted},
@@ -30,7 +30,7 @@ size_t root_alone(size_t bytes, const Position& at) {
 }
 size_t nothing(size_t, const Position&) { return 0; }
 
-// By Collective.
+// Indexed by Collective.
 constexpr Raw kRaw[] = {
 #define NCCL_COLLECTIVE(suffix, form, send, recv, name, rule, raw, off_node) raw,
 #include <nccl_collectives.inc>

@@ -5,7 +5,7 @@
 
 namespace terse::plan {
 
-// By nccl_collectives.inc.
+// Collectives by nccl_collectives.inc.
 enum class Collective : unsigned char {
 #define NCCL_COLLECTIVE(suffix, form, send, recv, name, ...) k##name,
 #include <nccl_collectives.inc>
@@ -15,7 +15,7 @@ constexpr size_t kCollectives = 0
 #include <nccl_collectives.inc>
     ;
 
-// What a collective takes beside buffers, count, type, communicator and stream.
+// Arguments of a collective beside buffers, count, type, communicator and stream.
 struct Form {
   bool reduces;  // an operation
   bool rooted;   // a root, or a peer

@@ -150,7 +150,7 @@ Traffic agreement(const Shape& s, size_t params) {
   return native(s, Collective::kAllReduce, params);
 }
 
-// Two native collectives, the second one of codes.
+// Cost of two native collectives, the second one of codes.
 Cost summed(const Shape& s, Collective collective, size_t shards) {
   return {2, agreement(s, shards * params(s, s.count)) + native(s, collective, codes(s, s.count))};
 }

@@ -16,7 +16,7 @@ Cost from_root(const Shape& shape);      // a shard to every rank, or the same t
 Cost two_shots(const Shape& shape);      // shards to their owners, and from them to all
 Cost two_shots_to_root(const Shape& shape);
 Cost shared_from_root(const Shape& shape);  // a shard to each of the others, who share theirs
-// Two levels, of a topology that is_grid().
+// Costs in two levels, of a topology that is_grid().
 Cost hierarchical_all_reduce(const Shape& shape);
 Cost hierarchical_reduce(const Shape& shape);
 Cost hierarchical_broadcast(const Shape& shape);

@@ -29,7 +29,7 @@ class WithHeaders : Assembly {
   Plan build() {
     if (std::ranges::none_of(plan_.steps, packs)) return std::move(plan_);
     memory_ = {Region::kScratch, Chunks::round_up(plan_.scratch_bytes, Chunks::kAlignment)};
-    // As much on each rank, however many peers it receives from.
+    // Slots, as many on each rank, however many peers it receives from.
     const size_t slots = Header::kReceived + std::max(shape_.ranks, 2);
     plan_.scratch_bytes = memory_.offset + slots * kHeaderBytes;
     plan_.verdict = memory_;

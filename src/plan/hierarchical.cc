@@ -102,14 +102,14 @@ class Hierarchical {
   Place in_slot(size_t c, const Slots::Area& area, size_t row, size_t owner) const {
     return slots_.at(c, area, row, grid_.index(owner));
   }
-  // For a neighbour; and from the one at `place`.
+  // Places of what goes to a neighbour, and of what comes from the one at `place`.
   Place out_within(size_t c, size_t owner) const {
     return in_slot(c, out_within_, s_.topology.place[owner], owner);
   }
   Place in_within(size_t c, size_t place, size_t owner) const {
     return in_slot(c, in_within_, place, owner);
   }
-  // For a node; and from the one of the rank `source`.
+  // Places of what goes to a node, and of what comes from the rank `source`.
   Place out_between(size_t c, size_t owner) const { return in_slot(c, out_between_, 0, owner); }
   Place in_between(size_t c, size_t source) const { return in_slot(c, in_between_, 0, source); }
   Place share(size_t c, size_t owner) const {
@@ -300,7 +300,7 @@ class Hierarchical {
                 .stage = 2};
     if (repacks_) sum.sums = in_slot(c, sums_, 0, self_);
     sum.inputs.reserve(grid_.nodes);
-    // In the order of scratch: a launch can name any number of them by their distance.
+    // Sources in the order of scratch: a launch can name any number of them by their distance.
     for (const size_t source : own_row())
       sum.inputs.push_back({source == self_ ? out_between(c, self_) : in_between(c, source)});
     b_.push(step.compute, std::move(sum));

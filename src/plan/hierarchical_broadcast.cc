@@ -47,7 +47,7 @@ class InTwoLevels {
   }
 
  private:
-  // To the neighbours of the root; to the other nodes; among these; and within each.
+  // Phases: to the neighbours of the root; to the other nodes; among these; and within each.
   enum Phase : size_t { kToPlaces, kToNodes, kBetween, kIntraPacked, kPhases };
 
   Place place_of(size_t c, size_t shard) const {

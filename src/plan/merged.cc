@@ -120,7 +120,7 @@ class Merged {
     for (size_t p = 0; p < ranks_; ++p) bytes += param_bytes(chunks_.range(p, c).count);
     Step step{"agree", Lane::kCommunicate, {found_[c]}, {}, {}};
     step.natives = {b_.agreement(params(c, 0), bytes)};
-    // On the decode lane: the parameters of later chunks need not wait for it.
+    // Goes on the decode lane: the parameters of later chunks need not wait for it.
     Step pack{"pack", Lane::kDecode, {b_.add(std::move(step)), before(sent_, c)}, {}, {}};
     pack.compute = each_shard(c, Part::kCodes);
     packed_[c] = b_.add(std::move(pack));

@@ -24,7 +24,7 @@ struct NativeExtras {
   bool learns = false;    // the levels, of what is sent
 };
 
-// Whether calls of this kind may have elements that stay exact.
+// Returns true if calls of this kind may have elements that stay exact.
 bool may_keep_exact(Collective collective);
 
 // The plan of a call, and what is to be done beside it.

@@ -1,4 +1,4 @@
-// What is done before what: the order that a plan's queues and `after` give, and nothing else.
+// Order of a plan's steps: what its queues and `after` give, and nothing else.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Order {
     last_[step.queue()] = ends_.size();
   }
 
-  // For each queue the last step known to be done, counted from 1; 0: none.
+  // Last step known to be done of each queue, counted from 1; 0: none.
   using Front = std::array<size_t, kLanes>;
 
   // When `step`, the next one, starts.
@@ -31,7 +31,7 @@ class Order {
     return front;
   }
 
-  // Whether the step numbered `earlier` is done then.
+  // Returns true if the step numbered `earlier` is done by then.
   bool is_done(size_t earlier, const Front& start) const {
     return earlier < ends_.size() && start[queues_[earlier]] > earlier;
   }

@@ -5,7 +5,7 @@
 namespace terse::plan {
 namespace {
 
-// With the allocator's overhead.
+// Bytes with the allocator's overhead.
 template <class T>
 size_t memory_of(const std::vector<T>& all) {
   constexpr size_t kOfAllocator = 16;

@@ -44,8 +44,9 @@ struct Input {
   bool negated = false;  // taken from the sum, if raw
 };
 
-// What of a packed target is written. Where all ranks share a grid, first the parameters, to agree
-// on; and then, of what was agreed on, the codes. Or codes that all inputs' codes are merged to.
+// Part of a packed target that is written. If all ranks share a grid: first the parameters, to
+// agree on, and then the codes by what was agreed on. kMerged: codes to which all inputs' codes are
+// merged.
 enum class Part : uint8_t { kAll, kParams, kCodes, kMerged };
 
 // Key of the random numbers, but for the communicator: the call, unless it repeats, and a
@@ -138,7 +139,7 @@ struct Transfer {
   bool header = false;   // names the call of the next message; not counted
 };
 
-// What a native collective is of, and how it reduces: as the call, or as it says itself.
+// Type of a native collective's elements, and how it reduces: as the call, or as it says itself.
 enum class Element : uint8_t { kOfCall, kUint8, kUint32, kFloat32, kBfloat16, kUint64 };
 enum class Operation : uint8_t { kOfCall, kSum, kMax };
 
@@ -340,7 +341,7 @@ std::string validate(const Plan& plan, const Batch& batch);
 // Approximate memory of a plan.
 size_t memory_bytes(const Plan& plan);
 
-// One line for each step.
+// Prints one line for each step.
 std::string print(const Plan& plan);
 
 }  // namespace terse::plan

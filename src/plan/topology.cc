@@ -31,7 +31,7 @@ size_t from_root(Collective collective, size_t bytes, const Position& at, const 
 }
 size_t nothing(Collective, size_t, const Position&, const Topology&) { return 0; }
 
-// By Collective.
+// Indexed by Collective.
 constexpr OffNode kOffNode[] = {
 #define NCCL_COLLECTIVE(suffix, form, send, recv, name, rule, raw, off_node) off_node,
 #include <nccl_collectives.inc>

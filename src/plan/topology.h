@@ -17,7 +17,7 @@
 namespace terse::plan {
 
 struct Topology {
-  // By rank: its node, numbered by first ranks; and its place there, by rank.
+  // Node of each rank, numbered by first ranks; and its place there, by rank.
   std::vector<int> node, place;
   std::vector<int> size;   // by node: the number of its ranks
   std::vector<int> ahead;  // by node: number of ranks on the nodes before it

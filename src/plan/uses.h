@@ -15,7 +15,7 @@ namespace terse::plan {
 
 struct Use {
   size_t writer = kNone;
-  // By queue, the last step that has read it since; and the number of reads of the last of them
+  // Last step of each queue that has read it since; and the number of reads of the last of them
   // all.
   std::array<size_t, kLanes> readers = none();
   size_t reads = 0;

@@ -19,7 +19,7 @@ Range shards_of(const Match& m) {
   return {std::max<uint64_t>(m.shard.first, m.usual ? kUsualShard / 2 : 0), m.shard.last};
 }
 
-// Two patterns may always meet.
+// Returns true if a name may match both. Two patterns always may.
 bool names_meet(std::string_view name, std::string_view other) {
   const auto is_pattern = [](std::string_view s) { return s.find_first_of("*?") != s.npos; };
   if (name.empty() || other.empty() || (is_pattern(name) && is_pattern(other))) return true;

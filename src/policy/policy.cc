@@ -112,7 +112,7 @@ std::string Policy::print() const {
 }
 
 std::vector<std::string> Policy::warnings() const {
-  // By number as written: the rule that takes its calls; null: a part of it is reached.
+  // Rule that takes the calls of a rule as written, by its number; null: a part of it is reached.
   std::map<unsigned, const Rule*> taken;
   for (const Rule& rule : rules) {
     if (is_left_by_preset(rule)) continue;

@@ -55,7 +55,7 @@ struct Decision {
 struct Rule {
   Match match;
   Scheme scheme;
-  // Where it comes from. A preset makes several rules of one that is written.
+  // Origin of a rule. A preset makes several rules of one that is written.
   unsigned number = 0;  // as written, from 1
   unsigned line = 0;    // in the file; 0: none
   std::string preset;

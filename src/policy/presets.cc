@@ -66,7 +66,7 @@ constexpr Part kQsdpLearned[] = {{kMoves, kWideShift}, {0, "learned4:block=1024,
 // results.
 constexpr Part kCgx[] = {{kAllReduce, "minmax4:block=1024,round=stochastic"}, {0, "off"}};
 
-// What large labs run: gradients are summed in fp32 and travel as bf16, rounded at random.
+// Practice of large labs: gradients are summed in fp32 and travel as bf16, rounded at random.
 constexpr Part kNcclx[] = {{kReduceScatter | kAllReduce, "bf16:round=stochastic"}, {0, "off"}};
 
 // 16-bit gradients lose at each hop of a ring, which rounds every partial sum; here a sum is
@@ -81,7 +81,7 @@ constexpr Part kFp32Sums[] = {
 constexpr Part kSdp4bit[] = {{kMoves, kShift},
                              {0, "int4:block=128,round=stochastic,hadamard=32,intra=int8"}};
 
-// The same gradients in one level, as where each node has one rank, and as in SDP4Bit's ablation.
+// SDP4Bit's gradients in one level, as if each node had one rank, and as in its ablation.
 constexpr Part kSdp4bitFlat4[] = {
     {kMoves, kShift},
     {kAllReduce, "int4:block=128,round=stochastic,hadamard=32,algo=twoshot"},
@@ -100,8 +100,8 @@ constexpr Part kZeropp[] = {{kMoves, "int8:block=2048"}, {0, "int4:block=256"}};
 // each block here, for with one alone outliers drown all else.
 constexpr Part kGlobalQsgd[] = {{kMoves, "off"}, {0, "linear8:block=256,round=stochastic"}};
 
-// Its exponential dithering: less is lost where the elements of a block differ by orders of
-// magnitude; with a scale for each block linear dithering is the more accurate one.
+// Global-QSGD's exponential dithering: less is lost if the elements of a block differ by orders of
+// magnitude; with a scale for each block linear dithering is more accurate.
 constexpr Part kGlobalQsgdExp[] = {{kMoves, "off"}, {0, "exp8:block=256,round=stochastic"}};
 
 constexpr Family kFamilies[] = {

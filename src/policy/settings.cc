@@ -91,8 +91,8 @@ LogLevel parse_log_level(std::string_view text) {
   fail(ncclInvalidArgument, "it must be off, error, warn, info or trace");
 }
 
-// Whether a setting must be the same on all ranks; those that must be are compared at the first
-// agreement (shared_numbers(), SettingsDigest).
+// Agreement of ranks on a setting: those that must be the same are compared at the first agreement
+// (shared_numbers(), SettingsDigest).
 enum class Ranks : uint8_t { kAlike, kMayDiffer };
 
 struct Variable {

@@ -17,7 +17,7 @@ constexpr double kChartWidth = 760, kChartHeight = 440, kChartLeft = 90, kChartR
 constexpr const char* kColours[] = {"#555555", "#0072b2", "#d55e00", "#009e73",
                                     "#cc79a7", "#e69f00", "#56b4e9", "#8c564b"};
 
-// From the values' powers of ten to lengths.
+// Scale from the values' powers of ten to lengths.
 class Scale {
  public:
   Scale(double first, double last) : first_(first), last_(last) {}

@@ -60,14 +60,14 @@ std::string bytes_plot(const MergedRow& row) {
   return "<h4>Bytes that a rank sends (median)</h4>\n" + plot(lines, 18);
 }
 
-// Where a rank is: "rank 17, node 2, host".
+// Place of a rank: "rank 17, node 2, host".
 std::string place(const MergedCommunicator& c, int rank) {
   const auto at = std::ranges::lower_bound(c.members, rank, {}, &Member::rank);
   return fmt::format("rank {}{}, {}", rank, c.nodes > 1 ? fmt::format(", node {}", at->node) : "",
                      at->host);
 }
 
-// Of all ranks that have such calls, in order, 32 in a line.
+// Map of all ranks that have such calls, in order, 32 in a line.
 std::string map_of(const MergedCommunicator& c, const MergedRow& row, double (*shade)(const Row&)) {
   std::vector<Cell> cells;
   for (const RankRow& r : row.ranks) {
@@ -147,7 +147,7 @@ std::string error_plot(const MergedCommunicator& c, const MergedRow& row) {
                              show_error(errors.median()), show_error(errors.percentile(99)),
                              show_error(errors.greatest()));
   const Spread medians = row.spread(value::median_error), worst = row.spread(value::worst_error);
-  // As it is where all ranks end with the same bytes.
+  // Leaves the text if all ranks end with the same bytes.
   if (medians.min == medians.max && worst.min == worst.max) return text;
   if (row.ranks.size() > kMaxLines) return text + map_of(c, row, value::median_error);
   std::vector<Line> lines;

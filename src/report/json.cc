@@ -258,7 +258,7 @@ Communicator read_communicator(const Json& j) {
   for (const Json& row : j.at("rows")) c.rows.push_back(read_row(row));
   for (const Json& levels : j.value("levels", Json::array()))
     c.levels.push_back(read_levels(levels));
-  // What older files do not have.
+  // Reads a field that older files lack.
   c.names.made_from = j.value("made_from", "");
   if (const auto number = j.find("number"); number != j.end() && !number->is_null())
     c.names.number = number->get<uint64_t>();
@@ -298,7 +298,7 @@ std::string to_json(const Report& r) {
 
 std::optional<Report> report_in(const std::string& text) {
   try {
-    // What others have written is printed: a name may be of any bytes.
+    // Makes names printable, which may be of any bytes.
     bool too_deep = false;
     const Json j = Json::parse(text, [&](int depth, Json::parse_event_t, Json& parsed) {
       too_deep |= depth >= kMaxNested;

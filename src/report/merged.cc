@@ -28,7 +28,7 @@ bool is_of_all_ranks(const Row& row) {
          row.collective != plan::name(plan::Collective::kRecv);
 }
 
-// In such calls a rank may have no part.
+// Returns true for calls in which a rank may have no part.
 bool has_root_or_peer(const Row& row) {
   for (size_t i = 0; i < plan::kCollectives; ++i)
     if (const plan::Traits& t = plan::traits(static_cast<plan::Collective>(i));
@@ -312,7 +312,7 @@ Folder read_folder(const std::filesystem::path& folder) {
   for (const auto& path : paths) {
     const std::string file = path.filename().string();
     try {
-      // What it was merged to, or a trace of it, may have been written there, too.
+      // Skips a merged report, or a trace of one, which may have been written there, too.
       if (std::optional<Report> report = report_in(read_text(path)))
         all.reports.push_back({file, std::move(*report)});
     } catch (const terse::Error& e) {

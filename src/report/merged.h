@@ -13,7 +13,7 @@ namespace terse::report {
 
 constexpr const char* kMergedFormat = "terse-merged-report";
 
-// One rank of a communicator, and where it was.
+// Rank of a communicator, and where it was.
 struct Member {
   int rank = 0;
   std::string host;
@@ -72,7 +72,7 @@ struct MessageSizesSum {
   }
 };
 
-// Of rows: their calls, bytes and races.
+// Sum of rows: their calls, bytes and races.
 struct Sum {
   double calls = 0;
   TrafficSum raw, wire;
@@ -140,7 +140,7 @@ struct Folder {
 Folder read_folder(const std::filesystem::path& folder);
 Merged merge(const Folder& folder);
 
-// What is known of a row's calls, per call; NaN: nothing, or nothing is sent, or leaves the node.
+// Figures of a row, per call; NaN: nothing is known, or nothing is sent, or leaves the node.
 namespace value {
 double calls(const Row& r);
 double raw(const Row& r);

@@ -85,7 +85,7 @@ Json write(const MergedRow& row) {
   return j;
 }
 
-// By the least size of a class.
+// Writes sizes by the least size of a class.
 Json write(const SizesSum& sizes) {
   Json classes = Json::array();
   for (size_t k = 0; k < sizes.classes.size(); ++k)

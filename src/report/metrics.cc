@@ -13,7 +13,7 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-// As a label's value, between quotes.
+// Escapes a label's value, between quotes.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -35,7 +35,7 @@ Labels with(Labels labels, std::string_view name, std::string value) {
   return labels;
 }
 
-// One family: its samples follow each other in the text.
+// Family of samples, which follow each other in the text.
 class Family {
  public:
   Family(std::string_view name, std::string_view type, std::string_view help)

@@ -1,4 +1,4 @@
-// What the page of `terse report --html` is made of.
+// Parts of the page of `terse report --html`.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ struct Cell {
 // Cells in lines, darker where the value is larger.
 std::string heat_map(const std::vector<Cell>& cells);
 
-// What a number was as it went on: its mean, and its worst, in a narrow strip, as SVG.
+// Course of a number: its mean, and its worst, in a narrow strip, as SVG.
 struct Strip {
   std::vector<std::pair<double, double>> mean, worst;  // by rising x
   std::string (*show_x)(double);

@@ -1,4 +1,4 @@
-// What a process reports of its communicators at the end, as a value; FORMAT.md describes the file.
+// Report of a process on its communicators at the end, as a value; FORMAT.md describes the file.
 #pragma once
 
 #include <cstdint>
@@ -150,14 +150,14 @@ struct Report {
 std::string to_json(const Report& report);
 // Throws terse::Error that says what is wrong with the text.
 Report from_json(const std::string& text);
-// The same; empty: it is JSON of another format.
+// Reads a report from text; empty: it is JSON of another format.
 std::optional<Report> report_in(const std::string& text);
 // A table for people.
 std::string to_text(const Report& report);
 // Metrics in Prometheus's text format.
 std::string to_metrics(const Report& report);
 
-// What people call it: its name in quotes, or `#2 from "world"`; "": nothing is known.
+// Label for people: its name in quotes, or `#2 from "world"`; "": nothing is known.
 std::string label(const Names& names);
 
 // "communicator 0123456789abcdef", and its label where it has one.
@@ -166,8 +166,8 @@ std::string show_communicator(uint64_t id, const std::string& label);
 // NaN: to nothing.
 double quotient(double a, double b);
 
-// As tables show them, with three digits or all whole seconds: "3.88" or "-", "1.5 GB", "12.3 ms",
-// "4310 s", "0.65 %".
+// Numbers as tables show them, with three digits or all whole seconds: "3.88" or "-", "1.5 GB",
+// "12.3 ms", "4310 s", "0.65 %".
 std::string show_ratio(double ratio);
 std::string show_bytes(double bytes);
 std::string show_seconds(double seconds);

@@ -7,7 +7,7 @@
 
 namespace terse::codec {
 
-// What the two have in common. Element: bfloat_t or half_t.
+// Common part of both casts. Element: bfloat_t or half_t.
 template <class Element_>
 struct Cast {
   using Element = Element_;
@@ -74,7 +74,7 @@ struct Fp16 : Cast<half_t> {
 
   using Format = MiniFloat<5, 10, 0x7bff, true>;
 
-  // As above; with 13 random bits, which are as many as are rounded off, so that sums are exact.
+  // Stochastic rounding by 13 random bits, as many as are rounded off, so that sums are exact.
   struct Up {
     uint16_t random;
     TERSE_INLINE uint32_t operator()(float m, uint32_t unit) const {

@@ -46,8 +46,8 @@ struct Exponential {
     return {div(1.0f, p.first)};
   }
 
-  // What is added to the bits of a float carries into its exponent with the probability that its
-  // mantissa says; to nearest from 1.5 times a power on.
+  // Number to add to the bits of a float, so that it carries into the exponent with the probability
+  // that the mantissa says; to nearest, from 1.5 times a power on.
   template <Rounding rounding>
   struct Coder {
     float inverse;
@@ -67,8 +67,8 @@ struct Exponential {
     return {q.inverse, headroom(form) + kBias};
   }
 
-  // Where the sum of the largest elements is finite, so is each value, as bf16, too. The largest
-  // element of one rank alone may be beyond bf16.
+  // Dequantizer whose values are finite, as bf16 too, if the sum of the largest elements is. The
+  // largest element of one rank alone may be beyond bf16.
   struct Dequantizer {
     float absmax, limit;
     uint32_t top;

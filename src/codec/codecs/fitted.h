@@ -41,7 +41,7 @@ struct Fitted {
   static TERSE_INLINE float beyond(int candidate) {
     return mul(static_cast<float>(candidate), 0.375f);
   }
-  // Of the scale to that which leaves nothing beyond.
+  // Ratio of a candidate's scale to the one that leaves nothing beyond.
   static TERSE_INLINE float ratio(int candidate, const Form& form) {
     const float half = half_range(form.bits);
     return div(half, add(half, beyond(candidate)));

@@ -1,4 +1,4 @@
-// One of 2^bits levels on the block's [smallest, largest]. The levels are in no body: all ranks
+// Learned levels: one of 2^bits levels on the block's [min, max]. No body has the levels: all ranks
 // hold the same table of them (codebook.h), fitted to what they send. Blocks with a zero, and wide
 // ones, have the symmetric codes of min-max ones.
 #pragma once
@@ -20,7 +20,7 @@ struct Learned {
   using Stats = MinMax::Stats;
   static constexpr bool kNanCodes = false;
 
-  // Whether a block has symmetric codes: a zero is mostly on no level.
+  // Returns true if a block has symmetric codes: a zero mostly lies on no level.
   static TERSE_INLINE bool symmetric(const Stats& s) {
     return s.zero == 0 || absmax_bits(s) >= MinMax::kWideFrom;
   }
@@ -37,14 +37,14 @@ struct Learned {
 
   static TERSE_INLINE bool flat(const Params& p) { return float_bits(p.second) == 0; }
 
-  // Of a block with levels elements are scaled to where they are on its range, from 0 to 1 but for
+  // Scales elements of a block with levels to their place on its range, from 0 to 1 but for
   // roundings.
   using Quantizer = MinMax::Quantizer;
   static TERSE_INLINE Quantizer quantizer(const Params& p, const Form& form) {
     return MinMax::quantizer(p, form);
   }
 
-  // Whether an element above a level rises to the next one.
+  // Returns true if an element above a level rises to the next one.
   static TERSE_INLINE bool rises(float position, float level, float inverse, uint16_t random) {
     return add(mul(add(position, -level), inverse), uniform(random)) >= 1.0f;
   }
@@ -57,8 +57,7 @@ struct Learned {
     return {p.first, p.second};
   }
 
-  // What a code stands for on the block's range: its level, or where codes are symmetric an
-  // integer.
+  // Value of a code on the block's range: its level, or with symmetric codes an integer.
   template <class Table>
   static TERSE_INLINE float level(uint32_t code, const Dequantizer& d, const Form& form,
                                   const Table& levels) {
@@ -67,7 +66,7 @@ struct Learned {
     return integer_less(code ^ sign, sign);
   }
 
-  // Of a level, or of a vector of them.
+  // Value of a level, or of a vector of levels.
   template <class Number>
   static TERSE_INLINE Number value(Number level, const Dequantizer& d) {
     return add(mul(level, d.range), d.zero_point);

@@ -57,7 +57,8 @@ struct Linear {
       const float pushed = add(v, kPush);
       const uint32_t nearest = float_bits(pushed) + levels;
       if constexpr (rounding == Rounding::kNearest) return nearest;
-      // Of what is left the sum is exact; of a large v it would be rounded up to the next integer.
+      // Remainder, whose sum is exact; the sum of a large v would be rounded up to the next
+      // integer.
       const float rest = add(v, -add(pushed, -kPush));
       return nearest + static_cast<uint32_t>(round_down(add(rest, uniform(random))));
     }
@@ -68,8 +69,8 @@ struct Linear {
     return {q.inverse, static_cast<float>(levels(form)), levels(form)};
   }
 
-  // Of the sum of one code of each rank; exact where each has the absmax, of one sign, as it is
-  // stored.
+  // Dequantizer of the sum of one code of each rank; exact if each has the absmax, of one sign, as
+  // it is stored.
   struct Dequantizer {
     float scale, limit;
     uint32_t zero;  // the code of it

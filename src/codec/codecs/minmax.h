@@ -23,7 +23,7 @@ struct MinMax {
   // Blocks that reach 2^126 are wide: their range, or the end of their grid, may be beyond fp32.
   static constexpr uint32_t kWideFrom = 0x7e800000u;
 
-  // Whether a block has symmetric codes: marked by a zero point that others do not have.
+  // Returns true if a block has symmetric codes, marked by a zero point that no other block has.
   static TERSE_INLINE bool symmetric(float zero_point) {
     return float_bits(zero_point) == kMarkBits;
   }

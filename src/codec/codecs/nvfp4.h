@@ -49,8 +49,8 @@ struct NvFp4 {
     }
   };
 
-  // To nearest, so that elements may saturate. That would be biased: stochastic rounding takes the
-  // next scale.
+  // Scale of some elements, rounded to nearest, so that elements may saturate. That would be
+  // biased: stochastic rounding takes the next scale.
   static TERSE_INLINE uint32_t fine(const Finer& f, float absmax, const Form& form) {
     const float scale = mul(absmax, f.inverse);
     return form.rounding == Rounding::kStochastic ? E4M3::encode(scale, Above{})

@@ -34,8 +34,7 @@ struct Symmetric {
   };
 
   static TERSE_INLINE Quantizer quantizer(const Params& p, const Form& form) {
-    // Of the larger one: what is stored is the smaller where it would have been rounded to
-    // infinity.
+    // Larger of both: the stored one is smaller if it would have been rounded to infinity.
     const float absmax = form.scale == Number::kFp32 ? p.first : larger(p.first, p.second);
     return {inverse_scale(absmax, static_cast<float>(symmetric_range(form.bits).high))};
   }

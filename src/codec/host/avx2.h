@@ -19,13 +19,14 @@ TERSE_INLINE __m256i words(uint32_t x) { return _mm256_set1_epi32(static_cast<in
 TERSE_INLINE __m256i as_words(__m256 x) { return _mm256_castps_si256(x); }
 TERSE_INLINE __m256 as_floats(__m256i x) { return _mm256_castsi256_ps(x); }
 
-// As cut(). Of equal operands these instructions take the second one: so zeros keep their signs.
+// Clamps as cut() does. These instructions take the second one of equal operands, so that zeros
+// keep their signs.
 TERSE_INLINE __m256 cut(__m256 x, float limit) {
   const __m256 capped = _mm256_min_ps(_mm256_set1_ps(limit), x);
   return _mm256_max_ps(_mm256_set1_ps(-limit), capped);
 }
 
-// Of 16 bits each.
+// Loads words of 16 bits.
 TERSE_INLINE __m256i load_words(const void* in) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(in)));
 }
@@ -43,7 +44,7 @@ TERSE_INLINE __m256 load_elements<half_t>(const void* in) {
   return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(in)));
 }
 
-// Two registers of elements. `nans`: whether there may be NaNs.
+// Two registers of elements. `nans`: there may be NaNs.
 template <class T, bool nans>
 TERSE_INLINE void store_elements(void* out, __m256 a, __m256 b);
 
@@ -61,7 +62,7 @@ TERSE_INLINE void store_elements<float, true>(void* out, __m256 a, __m256 b) {
   store_elements<float, false>(out, with_canonical_nans(a), with_canonical_nans(b));
 }
 
-// As from_number<bfloat_t>().
+// Converts as from_number<bfloat_t>() does.
 TERSE_INLINE __m256i bf16_words(__m256 x) {
   const __m256i bits = as_words(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), words(1));
   return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, words(0x7fff)), odd), 16);

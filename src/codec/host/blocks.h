@@ -7,7 +7,7 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// What a code is stored in.
+// Type that a code is stored in.
 template <class Codec>
 struct CodeOf {
   using Type = uint8_t;
@@ -32,7 +32,7 @@ constexpr size_t kSmallBlock = Codec::kDescriptor.params > 0 && Codec::kDescript
                                    ? Codec::kDescriptor.max_block
                                    : 0;
 
-// Where there is no choice the compiler shall know.
+// Number format of parameters: a constant if there is no choice, so that the compiler knows it.
 template <class Codec>
 TERSE_INLINE Form known_form(const Spec& spec, Rounding rounding) {
   constexpr Descriptor kCodec = Codec::kDescriptor;
@@ -81,8 +81,8 @@ TERSE_INLINE void for_each_group(size_t n, const See& see) {
 // stays in the first-level cache.
 constexpr size_t kPiece = 512;
 
-// What there is for each group, for each element: so that one loop goes over all elements. Calls
-// see(first element, elements, of each of them).
+// Spreads each group's value over its elements, so that one loop covers all elements. Calls
+// see(first element, elements, the value of each).
 template <class Codec, class X, class See>
 TERSE_INLINE void spread(const X* __restrict of_group, size_t n, const See& see) {
   X of_element[kPiece];

@@ -10,7 +10,7 @@ namespace terse::codec::TERSE_ISA {
 namespace {
 
 constexpr size_t kCheckedAtOnce = 2 * kLanes;
-// So many bytes ahead memory is asked for: the machine by itself does so later.
+// Bytes by which memory is prefetched; the machine by itself does so later.
 constexpr size_t kAhead = 3072;
 using CheckedWords = uint32_t __attribute__((vector_size(kRegisterBytes)));
 

@@ -12,7 +12,7 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// Whether codes of such a coder are made by registers.
+// True if codes of such a coder are made by registers.
 template <class Coder>
 constexpr bool kByRegisters = false;
 
@@ -55,7 +55,7 @@ TERSE_INLINE __m256i codes_of(const IntegerCoder<Quantizer, rounding>& coder, __
   return _mm256_cvtps_epi32(v);
 }
 
-// Of twice as many codes, as they were packed.
+// Coder of twice as many codes, in the order in which they were packed.
 template <class Quantizer, Rounding rounding>
 TERSE_INLINE __m256i finished(const IntegerCoder<Quantizer, rounding>& coder, __m256i codes) {
   if constexpr (rounding != Rounding::kNearest) {
@@ -87,7 +87,7 @@ TERSE_INLINE __m256i finished(const Linear<8>::Coder<rounding>& coder, __m256i c
 template <class Format, Rounding rounding>
 constexpr bool kByRegisters<FloatCoder<Format, rounding>> = true;
 
-// As MiniFloat::encode().
+// Encodes as MiniFloat::encode() does.
 template <int exponent_bits, int mantissa_bits, uint32_t largest, bool infinity, Rounding rounding>
 TERSE_INLINE __m256i
 codes_of(const FloatCoder<MiniFloat<exponent_bits, mantissa_bits, largest, infinity>, rounding>& c,
@@ -119,7 +119,7 @@ TERSE_INLINE __m256i finished(const FloatCoder<Format, rounding>&, __m256i codes
   return codes;
 }
 
-// Of kCodesAtOnce elements. `coder(i)`: that of element i, and of all in its register.
+// Codes of kCodesAtOnce elements. `coder(i)`: coder of element i, and of all in its register.
 template <class T, class Coder>
 TERSE_INLINE void encode_registers(const void* in, const Coder& coder, const uint16_t* random,
                                    uint8_t* codes) {
@@ -146,7 +146,7 @@ TERSE_INLINE void encode_by_registers(const void* in, size_t n, const Coder& cod
     encode_registers<T>(
         from + i * sizeof(T), [&](size_t k) { return coder(i + k); }, random + i, codes + i);
   if (i == n) return;
-  // In the places of others the first of the rest: for it, too, the coder is right.
+  // Last elements, padded by the first of them, for which the coder is right, too.
   T rest[kCodesAtOnce];
   uint8_t of_rest[kCodesAtOnce];
   for (size_t k = 0; k < kCodesAtOnce; ++k) rest[k] = read<T>(from, i + k < n ? i + k : i);

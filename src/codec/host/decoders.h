@@ -12,14 +12,14 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// Whether codes of a codec become elements of a type by registers.
+// True if codes of a codec become elements of a type by registers.
 template <class T, class Codec>
 constexpr bool kDecodesByRegisters = false;
 
 #ifdef TERSE_AVX2
 constexpr size_t kValuesAtOnce = 2 * kFloatsAtOnce;
 
-// As integer_less(codes ^ flip, less).
+// Integers as integer_less(codes ^ flip, less).
 TERSE_INLINE __m256 integers(__m256i codes, uint32_t flip, uint32_t less) {
   const __m256i pushed = _mm256_xor_si256(codes, words(kIntegers ^ flip));
   return _mm256_sub_ps(as_floats(pushed), _mm256_set1_ps(bits_float(kIntegers ^ less)));
@@ -106,7 +106,8 @@ TERSE_INLINE void values(const uint8_t* codes, const Form& form,
   }
 }
 
-// Of kValuesAtOnce codes. `dequantizer(i)`: that of element i, and of all in its register.
+// Decodes kValuesAtOnce codes. `dequantizer(i)`: dequantizer of element i, and of all in its
+// register.
 template <class T, class Codec, bool accumulate, bool nans, class Dequantizer>
 TERSE_INLINE void decode_registers(const uint8_t* codes, const Form& form,
                                    const Dequantizer& dequantizer, void* out) {

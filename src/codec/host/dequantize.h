@@ -81,18 +81,19 @@ TERSE_INLINE void dequantize_block(const uint8_t* __restrict codes, size_t n, co
   }
 }
 
-// Of codes of no more than kFewBits; those of fewer do not use all values.
+// Max bits of codes that are decoded by a table of all values; codes of fewer bits do not use all
+// of them.
 constexpr int kFewBits = 4;
 constexpr size_t kFewCodes = size_t{1} << kFewBits;
 
-// Where it pays to find their values first, which are fewer than a block's elements: where a
-// register holds them all, or twice as many halves are looked up at a time.
+// True if it pays to compute all values first, which are fewer than a block's elements: if a
+// register holds them all, or if twice as many halves are looked up at a time.
 template <class T, class Codec, bool accumulate>
 constexpr bool kByValues =
     Codec::kDescriptor.params > 0 && Codec::kDescriptor.min_bits <= kFewBits &&
     !HasFinerScales<Codec> && (kRegister >= kFewCodes || Values<T, accumulate, kFewCodes>::kHalves);
 
-// Of many blocks at a time, so that what is found is found when it is looked up.
+// Decodes many blocks at a time, so that values are computed before they are looked up.
 template <class T, class Codec, bool accumulate>
 void dequantize_by_values(const uint8_t* codes, size_t n, const Form& form, size_t block,
                           const uint8_t* params, float factor, void* out) {

@@ -13,8 +13,7 @@ namespace {
 using Bytes = uint8_t __attribute__((vector_size(kRegisterBytes)));
 using Halves = uint16_t __attribute__((vector_size(kRegisterBytes)));
 
-// By nibble, the zeros in front of the first one in 16 bits of which this is the first nibble that
-// is not zero, the `place`-th.
+// Leading zeros of 16 bits whose first nonzero nibble, the `place`-th, is this one; by nibble.
 struct ZerosBefore {
   alignas(kRegisterBytes) uint8_t table[kRegisterBytes];
 

@@ -13,8 +13,8 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// Of each of eight codes its entry of a table that registers do not hold. (Eight loads take less
-// time than a gather of AVX2.)
+// Looks up eight codes in a table that registers do not hold. (Eight loads take less time than a
+// gather of AVX2.)
 template <class Entry>
 struct Eight {
   using Vector [[gnu::vector_size(8 * sizeof(Entry))]] = Entry;
@@ -38,7 +38,7 @@ TERSE_INLINE size_t look_up_memory(const uint16_t* halves, const uint8_t* codes,
 #if defined(__AVX2__)
 using Indices [[gnu::vector_size(kRegisterBytes)]] = int32_t;
 
-// Of each index the number that is there; its high bits are ignored.
+// Looks up each index among the register's numbers; ignores its high bits.
 TERSE_INLINE Register permute(Register numbers, Indices at) {
 #if defined(__AVX512F__)
   return Register(_mm512_permutexvar_ps(__m512i(at), __m512(numbers)));
@@ -126,13 +126,13 @@ class Gathered {
   const float* const numbers_;
 };
 
-// With AVX-512 there are twice as many registers of twice the size.
+// Max numbers that registers hold: AVX-512 has twice as many registers of twice the size.
 constexpr size_t kMaxInRegisters = kRegisterBytes == 64 ? 256 : 32;
 
 template <size_t n>
 using Numbers = std::conditional_t<(n <= kMaxInRegisters), InRegisters<n>, Gathered>;
 
-// Of each number as many of its low bits as the second argument has.
+// Stores as many low bits of each number as the second argument's type has.
 TERSE_INLINE void store_low(Indices x, int32_t, void* to) { std::memcpy(to, &x, sizeof x); }
 
 TERSE_INLINE void store_low(Indices x, int16_t, void* to) {
@@ -164,7 +164,7 @@ class Search {
   TERSE_INLINE explicit Search(const float* numbers)
       : coarse_(thinned(numbers).at), all_(numbers) {}
 
-  // As count_not_above() of each v; how many that is done for.
+  // Finds count_not_above() of each v. Returns for how many it did so.
   TERSE_INLINE size_t find(const float* v, size_t count, uint8_t* codes) const {
     size_t i = 0;
     for (; i + kRegister <= count; i += kRegister) {
@@ -213,7 +213,7 @@ TERSE_INLINE size_t look_up(const float* numbers, const uint8_t* codes, size_t c
   return i;
 }
 
-// Of each code its number: as many of its low bits as T has.
+// Looks up each code's number, of which it stores as many low bits as T has.
 template <size_t n, class T>
 TERSE_INLINE size_t look_up_registers(const float* numbers, const uint8_t* codes, size_t count,
                                       void* out) {
@@ -254,7 +254,7 @@ TERSE_INLINE size_t look_up_add_registers(const float*, const uint8_t*, size_t, 
 }
 #endif
 
-// Of each code its half: of tables of some sizes, of which registers hold twice as many.
+// Looks up each code's half: for tables of some sizes, of which registers hold twice as many.
 #if defined(__AVX512BW__)
 template <size_t n>
 constexpr bool kLooksUpHalves = n >= 16;
@@ -309,7 +309,7 @@ TERSE_INLINE size_t look_up_halves(const uint16_t* halves, const uint8_t* codes,
 template <size_t n>
 constexpr bool kLooksUpHalves = n <= 128;  // more are sooner loaded than shuffled
 
-// One byte of each half. A register has 16 of them in each of its lanes.
+// Takes one byte of each half. A register has 16 of them in each of its lanes.
 template <size_t n>
 class BytesInRegisters {
  public:

@@ -39,9 +39,8 @@ TERSE_INLINE void for_each_code(const See& see) {
   }
 }
 
-// What elements of type T become of the values of `count` codes. Halves are looked up as such where
-// that is done to twice as many at a time, or where there are too many for registers; or else as
-// the low bits of numbers.
+// Makes elements of type T of the values of `count` codes. Looks up halves if that handles twice as
+// many at a time, or if there are too many for registers; else the low bits of numbers.
 template <class T, bool accumulate, size_t count>
 struct Values {
   static constexpr bool kHalves = !accumulate && sizeof(T) == sizeof(uint16_t) &&

@@ -30,7 +30,7 @@ TERSE_INLINE void decode_by_levels(const uint8_t* codes, size_t n, const float* 
   }
 }
 
-// By the values of all codes, where these are few, or where there are enough elements for it to
+// Decodes by the values of all codes, if these are few, or if there are enough elements for it to
 // pay.
 template <class T, class Codec, bool accumulate, int bits>
 TERSE_INLINE void decode_learned(const uint8_t* codes, size_t n, const float* levels,
@@ -45,7 +45,7 @@ TERSE_INLINE void decode_learned(const uint8_t* codes, size_t n, const float* le
   OfCodes::look_up(OfCodes::entries(values, kCodes, table), codes, n, out);
 }
 
-// What symmetric codes stand for.
+// Values of symmetric codes.
 template <int bits>
 struct Integers {
   float of[1 << bits];
@@ -124,7 +124,7 @@ void quantize_by_table(const void* in, size_t n, const Spec& spec, const Draw& d
   }
 }
 
-// By bits.
+// Dispatches by bits.
 template <class T, class Codec, bool accumulate>
 constexpr decltype(CodecOps::dequantize_add) kDequantizeByTable[] = {
     nullptr,

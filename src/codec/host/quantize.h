@@ -11,7 +11,7 @@
 namespace terse::codec::TERSE_ISA {
 namespace {
 
-// What is taken in place of the parameters p, after a second look at the elements.
+// Chooses the parameters to use in place of p, by a second look at the elements.
 template <class T, class Codec>
 TERSE_INLINE Params choose(const void* in, size_t n, const Form& form, const Params& p) {
   Small probed[kMaxBlock];
@@ -158,7 +158,8 @@ TERSE_INLINE void encode_by(const Elements& in, size_t n, const Form& form, cons
         in.read, n, [&](size_t) { return coder; }, random, codes);
 }
 
-// From the random number of a block's first element those of all, n rounded up to a multiple of 32.
+// Derives the random numbers of all elements from that of a block's first element, for n rounded up
+// to a multiple of 32.
 TERSE_INLINE void spread_draw(size_t n, uint16_t* random) {
   const uint16_t first = random[0];
   for (size_t i = 0; i < (n + 31) / 32 * 32; ++i) random[i] = spread_bits(first, i);
@@ -187,7 +188,7 @@ TERSE_INLINE void encode_block(const Elements& in, size_t n, const Form& form, c
   }
 }
 
-// Of no more than kMaxBlock elements.
+// Quantizes up to kMaxBlock elements.
 template <class Codec>
 constexpr size_t blocks_at_once(bool large) {
   if (kSmallBlock<Codec> != 0) return kMaxBlock / kSmallBlock<Codec>;
@@ -239,8 +240,8 @@ template <class Raw, class T, class Codec, Rounding rounding, Part part, bool la
   }
 }
 
-// Whether blocks are large the compiler knows, but not how large: what it does for large ones, and
-// unrolling loops for all sizes of small ones, would slow down the others.
+// Quantizes, with a compile-time flag for large blocks, but not their size: unrolling loops for all
+// sizes of small ones, as the compiler does for large ones, would slow down the others.
 template <class Raw, class T, class Codec, Rounding rounding, Part part>
 void quantize_blocks(Elements in, size_t n, const Spec& spec, const Draw& draw, uint64_t first,
                      uint8_t* codes, uint8_t* params) {

@@ -12,7 +12,7 @@ namespace {
 #if defined(__SSE2__)
 using Words = float __attribute__((vector_size(kRegisterBytes)));
 
-// Of each 128 bits of two registers the even words, or the odd ones.
+// Takes the even words of each 128 bits of two registers, or the odd ones.
 TERSE_INLINE Lanes even_words(Lanes a, Lanes b) {
   return Lanes(TERSE_SIMD(shuffle_ps)(Words(a), Words(b), _MM_SHUFFLE(2, 0, 2, 0)));
 }
@@ -28,8 +28,8 @@ TERSE_INLINE Lanes odd_words(Lanes a, Lanes b) {
 }
 #endif
 
-// What Philox blocks (philox.h) have in common whose counters differ in the lowest word alone, as
-// those of one draw do: half of the first two rounds, and all keys.
+// Common part of Philox blocks (philox.h) whose counters differ in the lowest word alone, as those
+// of one draw do: half of the first two rounds, and all keys.
 struct Common {
   static constexpr int kRounds = kPhiloxRounds - 2;  // the others
 
@@ -90,13 +90,13 @@ TERSE_INLINE Lanes order_of_blocks() {
   return order;
 }
 
-// Two words in each lane, as the draw's variate.
+// Applies the draw's variate to two words in each lane.
 TERSE_INLINE Lanes vary(Lanes words, bool rotates, Lanes flip) {
   if (rotates) words = (words << 1 & ~0x0000000100000000u) | (words >> 31 & 0x0000000100000001u);
   return words ^ flip;
 }
 
-// As below, where the counters' second word changes on the way: once in 2^35 elements.
+// Draws where the counters' second word changes on the way: once in 2^35 elements.
 void draw_across(const Draw& draw, uint64_t first, size_t n, uint16_t* random) {
   for (size_t i = 0; i < n; i += kElementsPerDraw) {
     const PhiloxWords words = draw_group(draw, (first + i) / kElementsPerDraw);

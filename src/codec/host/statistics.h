@@ -45,7 +45,7 @@ TERSE_INLINE void stats(const void* in, size_t n, AbsMax& result) {
   observe(result, as_float<T>(absmax));
 }
 
-// So many numbers in a vector.
+// Vector of so many numbers.
 template <class X, size_t n>
 struct VectorOf {
   using type [[gnu::vector_size(n * sizeof(X))]] = X;
@@ -98,8 +98,8 @@ TERSE_INLINE bool has_zero_lane(V v) {
 #endif
 }
 
-// As integers with a sign the highest is the highest number, if one has no sign; and as integers
-// without one the highest is the lowest number, if one has a sign. NaN is outermost.
+// Finds the extent by integer comparisons. Among signed integers the max is the max number if one
+// has no sign; among unsigned ones the max is the min number if one has a sign. NaN is outermost.
 template <class T, std::derived_from<Extent> Stats>
 TERSE_INLINE void stats(const void* in, size_t n, Stats& result) {
   using Signed = Integer<T>;
