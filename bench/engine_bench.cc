@@ -19,17 +19,14 @@ struct Caller {
   const Scheme scheme = parse_scheme("int8");
   IdleCommunicator c{scheme};
   float data[1] = {};
-  Request request{.collective = plan::Collective::kAllReduce,
-                  .send = data,
-                  .recv = data,
-                  .comm = reinterpret_cast<ncclComm_t>(data)};
+  Request request{.collective = plan::Collective::kAllReduce, .send = data, .recv = data};
 };
 
 void decide_and_plan(benchmark::State& state) {
   Caller caller(static_cast<size_t>(state.range(0)));
   for (auto _ : state) {
     const Route way = route(caller.c.state, caller.request, caller.scheme);
-    const Job job = job_by_route(caller.c.state, caller.request, way);
+    const Job job{&caller.c.state, caller.request, way};
     benchmark::DoNotOptimize(plan_of_collective(job).get());
   }
 }
@@ -60,7 +57,7 @@ void calls_with_exclusions(benchmark::State& state) {
   const auto count = static_cast<size_t>(state.range(0));
   std::vector<plan::Range> ranges(count);
   for (size_t i = 0; i < count; ++i) ranges[i] = {i * (request.count / count), 128};
-  c.state.plans.exclude(request.count, std::move(ranges));
+  c.state.routing().plans().exclude(request.count, std::move(ranges));
   for (auto _ : state) submit(c.state, request, route(c.state, request, scheme));
 }
 BENCHMARK(calls_with_exclusions)->ArgName("ranges")->Arg(0)->Arg(1)->Arg(100)->Arg(10'000);
@@ -99,7 +96,7 @@ void calls_in_two_levels(benchmark::State& state) {
   idle_ranks = static_cast<int>(state.range(0));
   Caller caller(static_cast<size_t>(state.range(1)));
   auto& [scheme, c, data, request] = caller;
-  c.state.plans.learn(nodes_of_eight(idle_ranks));
+  c.state.routing().plans().learn(nodes_of_eight(idle_ranks));
   for (auto _ : state) submit(c.state, request, route(c.state, request, scheme));
   idle_ranks = 8;
 }

@@ -135,10 +135,10 @@ void finish_init(AsyncInit& a) {
   const CommunicatorPointer held = communicator(a.comm, settings());
   if (a.given_up) return give_up(held);  // else abort_init() finds it
   const OnMachine on(held->backend);
-  if (a.ordinal) held->agreed.propose([&] { return *a.ordinal; });
+  if (a.ordinal) held->agreed().propose([&] { return *a.ordinal; });
   const Agreement settings_alone{held.get(), nullptr, nullptr};
   agree({&settings_alone, 1});
-  held->health.flush_group_job();
+  held->health().flush_group_job();
   require_valid(settings());
   announce(*held);
 }

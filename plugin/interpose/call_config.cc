@@ -70,7 +70,7 @@ std::shared_ptr<const Scheme> scheme_of(const char* text) {
   return scheme;
 }
 
-// By number, from 1.
+// Indexed by the option's number, from 1.
 constexpr void (*kOptions[])(const ncclConfigExt_t& option, CallConfig& parsed) = {
     [](const ncclConfigExt_t& option, CallConfig& parsed) {
       parsed.scheme = scheme_of(option.val.s);

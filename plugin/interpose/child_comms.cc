@@ -81,7 +81,7 @@ void drop_part(ncclComm_t comm, const Over& over) {
 
 // Asks NCCL through the communicator that terse knows, as one thread at a time must.
 ncclResult_t ask_nccl(ncclComm_t comm, const CommunicatorPointer& known, ncclResult_t* async) {
-  return known != nullptr ? known->health.ask_nccl(async)
+  return known != nullptr ? known->health().ask_nccl(async)
                           : next().library->nccl.CommGetAsyncError(comm, async);
 }
 
@@ -150,7 +150,7 @@ extern "C" __attribute__((visibility("default"))) ncclResult_t ncclCommGetAsyncE
     if (result != ncclSuccess || !is_news || *async == ncclInProgress) return result;
     const bool good = *async == ncclSuccess;
     settle_parts(comm, good);
-    if (known != nullptr && good) *async = known->health.failure().value_or(ncclSuccess);
+    if (known != nullptr && good) *async = known->health().failure().value_or(ncclSuccess);
     if (const ncclResult_t at = init_state(comm); at != ncclSuccess) *async = at;
     if (*async == ncclInProgress) register_children();
     return result;

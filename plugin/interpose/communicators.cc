@@ -63,7 +63,7 @@ ncclResult_t abort(ncclComm_t comm) {
 // Returns null unless an abandoned exchange of its ranks is still queued in NCCL.
 CommunicatorPointer awaiting(ncclComm_t comm) {
   const CommunicatorPointer state = find_communicator(comm);
-  return state != nullptr && state->awaits_ranks() ? state : nullptr;
+  return state != nullptr && state->memory().awaits_ranks() ? state : nullptr;
 }
 
 // Rethrows the exception being handled, for that function: the end of a group may report it.
@@ -198,7 +198,7 @@ ncclResult_t derived(const Wanted& w, ncclResult_t result, ncclComm_t* made) {
 void require_whole(ncclComm_t parent) {
   require_initialized(parent);
   const auto known = find_communicator(parent);
-  if (known != nullptr && !known->health.revoked()) known->health.require_usable();
+  if (known != nullptr && !known->health().revoked()) known->health().require_usable();
 }
 
 // Calls NCCL for a call after which the program goes on without the communicator. mark() precedes
@@ -208,9 +208,9 @@ template <class Mark, class Ask>
 ncclResult_t ask_marked(ncclComm_t comm, const Mark& mark, void (CommHealth::*take_back)(),
                         const Ask& ask) {
   const auto known = find_communicator(comm);
-  const bool is_new = known != nullptr && mark(known->health);
+  const bool is_new = known != nullptr && mark(known->health());
   const auto undo = [&] {
-    if (is_new) (known->health.*take_back)();
+    if (is_new) (known->health().*take_back)();
   };
   try {
     const ncclResult_t result = ask();
@@ -335,7 +335,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, in
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ours("ncclCommFinalize", [&] {
     wait_for_init(comm);
-    if (const auto known = awaiting(comm)) known->health.require_usable();
+    if (const auto known = awaiting(comm)) known->health().require_usable();
     return call(next().CommFinalize, "ncclCommFinalize", comm);
   });
 }

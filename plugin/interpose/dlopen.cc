@@ -18,7 +18,7 @@
 #include "nccl/objects.h"
 #include "policy/settings.h"
 
-// In entries.S.
+// Defined in entries.S.
 extern "C" {
 extern void* (*terse_next_dlopen)(const char* file, int mode);
 extern uint64_t terse_unseen;  // set if there is something to examine

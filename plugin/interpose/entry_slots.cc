@@ -7,7 +7,7 @@
 #include "interpose/next.h"
 #include "nccl/objects.h"
 
-// In entries.S.
+// Defined in entries.S.
 extern "C" {
 extern terse::interpose::Image terse_images[2];
 extern terse::interpose::Slot terse_slots[], terse_slots_end[];

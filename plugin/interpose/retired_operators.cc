@@ -32,7 +32,7 @@ void destroy_retired_operators() noexcept {
   for (const Retired& r : std::exchange(retired->all, {})) {
     const CommunicatorPointer known = find_communicator(r.comm);
     if (known == nullptr) continue;  // gone, with all of its operators
-    known->operators.remove(r.op);
+    known->routing().operators().remove(r.op);
     if (next().RedOpDestroy != nullptr) next().RedOpDestroy(r.op, r.comm);
   }
 }
@@ -52,7 +52,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
     const ncclResult_t result = call(next().RedOpCreatePreMulSum, "ncclRedOpCreatePreMulSum", op,
                                      scalar, datatype, residence, comm);
     if (result == ncclSuccess && settings().policy.compresses())
-      communicator(comm, settings())->operators.add(*op, scalar, datatype, residence);
+      communicator(comm, settings())->routing().operators().add(*op, scalar, datatype, residence);
     return result;
   });
 }
@@ -64,7 +64,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
       ThreadLocal<RetiredOperators>::get().all.push_back({op, comm});
       return ncclSuccess;
     }
-    if (const auto known = find_communicator(comm)) known->operators.remove(op);
+    if (const auto known = find_communicator(comm)) known->routing().operators().remove(op);
     return call(next().RedOpDestroy, "ncclRedOpDestroy", op, comm);
   });
 }

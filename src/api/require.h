@@ -1,5 +1,5 @@
-// What the C interface (terse.h) is made with. Each of its functions checks its arguments, calls
-// what does the work, and turns exceptions into results.
+// Helpers of the C interface (terse.h), each of whose functions checks its arguments, does its
+// work, and turns exceptions into results.
 #pragma once
 
 #include <nccl.h>  // before terse.h, whose types then are NCCL's
@@ -15,7 +15,7 @@ struct terseScheme {
 
 namespace terse {
 
-// As guard(), with errors printed as TERSE_LOG has it, also those of the first call.
+// Runs guard(), with errors printed as TERSE_LOG has it, also those of the first call.
 template <class Body>
 terseResult_t answer(const char* call, const Body& body) noexcept {
   settings();

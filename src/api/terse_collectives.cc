@@ -9,21 +9,21 @@ using namespace terse;
 
 namespace {
 
-void submit_with(const terseScheme_t* scheme, const Request& request) {
-  submit(request, scheme != nullptr ? &scheme->value : nullptr, settings());
+void submit_with(const terseScheme_t* scheme, ncclComm_t comm, const Request& request) {
+  submit(comm, request, scheme != nullptr ? &scheme->value : nullptr, settings());
 }
 
 }  // namespace
 
 extern "C" {
 
-#define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                         \
-  terseResult_t terse##name(NCCL_PARAMETERS_##form, const terseScheme_t* scheme, ncclComm_t comm,  \
-                            cudaStream_t stream) {                                                 \
-    return answer("terse" #name, [&] {                                                             \
-      submit_with(scheme,                                                                          \
-                  request_of(plan::Collective::k##name, NCCL_ALL_ARGUMENTS_##form, comm, stream)); \
-    });                                                                                            \
+#define NCCL_COLLECTIVE(suffix, form, from, to, name, ...)                                        \
+  terseResult_t terse##name(NCCL_PARAMETERS_##form, const terseScheme_t* scheme, ncclComm_t comm, \
+                            cudaStream_t stream) {                                                \
+    return answer("terse" #name, [&] {                                                            \
+      submit_with(scheme, comm,                                                                   \
+                  request_of(plan::Collective::k##name, NCCL_ALL_ARGUMENTS_##form, stream));      \
+    });                                                                                           \
   }
 #include <nccl_collectives.inc>
 

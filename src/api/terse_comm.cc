@@ -1,4 +1,4 @@
-// What is asked of a communicator apart from its calls (terse.h).
+// Functions of a communicator apart from its calls (terse.h).
 #include "api/require.h"
 #include "engine/call/comm_levels.h"
 #include "engine/call/comm_statistics.h"

@@ -18,15 +18,16 @@ constexpr uint64_t kCalls = 3000;
 void use(Communicator& c) {
   const ShadowKind kind{};
   for (uint64_t i = 1; i <= kCalls; ++i) {
-    c.plans.learn(plan::even_topology(c.ranks, 1 + static_cast<int>(i) % c.ranks));
-    c.agreed.conclude(i, 0, i);
-    c.counters.add({.calls = 1,
-                    .sent = {.raw = {.bytes = 40, .off_node = 4}, .wire = {.bytes = 10}},
-                    .scratch_bytes = i,
-                    .of_all_ranks = true});
-    c.counters.add_size(Outcome::kCompressed, 1024);
-    c.counters.add_native(TERSE_BYPASS_OP, {.bytes = 100, .off_node = 10});
-    c.shadows.pass_by(kind, nullptr);
+    c.routing().plans().learn(plan::even_topology(c.ranks, 1 + static_cast<int>(i) % c.ranks));
+    c.agreed().conclude(i, 0, i);
+    c.metrics().counters().add(
+        {.calls = 1,
+         .sent = {.raw = {.bytes = 40, .off_node = 4}, .wire = {.bytes = 10}},
+         .scratch_bytes = i,
+         .of_all_ranks = true});
+    c.metrics().counters().add_size(Outcome::kCompressed, 1024);
+    c.metrics().counters().add_native(TERSE_BYPASS_OP, {.bytes = 100, .off_node = 10});
+    c.memory().shadows().pass_by(kind, nullptr);
   }
 }
 

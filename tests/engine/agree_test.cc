@@ -62,12 +62,12 @@ TEST(Agreement, SeedsMayDifferAndTheResultIsStillThatOfAllRanks) {
       if (call > 0) scheme.seed = 100 * call + static_cast<size_t>(rank);
       Bytes& out = sums[call][static_cast<size_t>(rank)];
       out.resize(in.size());
-      submit({.collective = plan::Collective::kAllReduce,
+      submit(comm,
+             {.collective = plan::Collective::kAllReduce,
               .send = in.data(),
               .recv = out.data(),
               .count = kCount,
-              .datatype = ncclFloat32,
-              .comm = comm},
+              .datatype = ncclFloat32},
              scheme, settings());
     }
     release_communicator(comm, false);

@@ -52,7 +52,6 @@ struct Caller {
                           .recv = data + 1,
                           .count = count,
                           .datatype = dtype,
-                          .comm = reinterpret_cast<ncclComm_t>(data),
                           .stream = reinterpret_cast<cudaStream_t>(data),
                           .root = root};
     submit(c.state, request, route(c.state, request, scheme));
@@ -108,7 +107,7 @@ TEST(Allocations, NoneForACallOnASharedGrid) {
 
 TEST(Allocations, NoneForACallThatIsPartlyNative) {
   Caller caller("int8");
-  caller.c.state.plans.exclude(5'000, {{10, 20}, {100, 7}});
+  caller.c.state.routing().plans().exclude(5'000, {{10, 20}, {100, 7}});
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }
 
@@ -121,11 +120,11 @@ TEST(Allocations, NoneForACallWithAState) {
        [](const plan::Shape&) { return plan::Cost{1}; }}};
   Caller caller("int8");
   Communicator& c = caller.c.state;
-  c.plans.use(kTable);
+  c.routing().plans().use(kTable);
   const StateKind kind{codec::Dtype::kFloat32, caller.scheme.spec};
   const plan::State state{"running sum of 5000", 40'000};
-  c.states.make(kind, state, c.stream_sets.of(nullptr));
-  c.states.agree(kind, state);
+  c.memory().states().make(kind, state, c.memory().stream_sets().of(nullptr));
+  c.memory().states().agree(kind, state);
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
 }
 
@@ -134,10 +133,10 @@ TEST(Allocations, NoneForACallOfALearnedCodec) {
   Communicator& c = caller.c.state;
   const CodebookKind kind{Collective::kAllReduce, 5'000, codec::Dtype::kFloat32, caller.scheme.spec,
                           caller.scheme.learn};
-  c.codebooks.make(kind, c.stream_sets.of(nullptr));
-  c.codebooks.agree(kind);
+  c.memory().codebooks().make(kind, c.memory().stream_sets().of(nullptr));
+  c.memory().codebooks().agree(kind);
   EXPECT_EQ(caller.allocations([&] { caller.call(Collective::kAllReduce, 5'000); }), 0u);
-  EXPECT_NE(c.codebooks.find(kind)->calls, 0u);
+  EXPECT_NE(c.memory().codebooks().find(kind)->calls, 0u);
 }
 
 TEST(Allocations, NoneForAGroup) {
@@ -160,8 +159,8 @@ TEST(Allocations, NoneForAGroup) {
 TEST(Allocations, AreWhatAPlanSaysThatItHas) {
   Caller caller("int8");
   for (const size_t count : {1'000u, 20'000'000u}) {
-    const PlanPointer plan =
-        caller.c.state.plans.of(PlanKey{.collective = Collective::kAllReduce, .count = count});
+    const PlanPointer plan = caller.c.state.routing().plans().of(
+        PlanKey{.collective = Collective::kAllReduce, .count = count});
     const size_t allocations = t_allocations, bytes = t_bytes;
     const plan::Plan copy = *plan;
     const size_t own = sizeof copy + t_bytes - bytes;

@@ -55,14 +55,12 @@ Settings settings_with(model::Profile profile, const char* rules = nullptr) {
 
 terseStats_t stats_of(ncclComm_t comm) { return find_communicator(comm)->current_stats(); }
 
-Request sum_of(const Bytes& in, Bytes& out, size_t count, ncclComm_t comm,
-               ncclDataType_t type = ncclFloat32) {
+Request sum_of(const Bytes& in, Bytes& out, size_t count, ncclDataType_t type = ncclFloat32) {
   return {.collective = Collective::kAllReduce,
           .send = in.data(),
           .recv = out.data(),
           .count = count,
-          .datatype = type,
-          .comm = comm};
+          .datatype = type};
 }
 
 Bytes natively(const Bytes& in, size_t count, ncclComm_t comm) {
@@ -75,7 +73,7 @@ Bytes natively(const Bytes& in, size_t count, ncclComm_t comm) {
 // What the scheme by itself gives.
 Bytes with(const char* scheme, const Bytes& in, size_t count, ncclComm_t comm, const Settings& s) {
   Bytes out(in.size());
-  submit(sum_of(in, out, count, comm), parse_scheme(scheme), s);
+  submit(comm, sum_of(in, out, count), parse_scheme(scheme), s);
   return out;
 }
 
@@ -97,7 +95,7 @@ TEST(Auto, TakesWhatIsPredictedToBeFastest) {
       SCOPED_TRACE(c.count);
       const Bytes in = gaussian(c.count, ncclFloat32, 7 + static_cast<uint64_t>(rank));
       Bytes out(in.size());
-      submit(sum_of(in, out, c.count, comm), parse_scheme(c.automatic), own);
+      submit(comm, sum_of(in, out, c.count), parse_scheme(c.automatic), own);
       ++(c.result == nullptr ? bypassed : compressed);
       EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_AUTO], bypassed);
       EXPECT_TRUE(out == (c.result == nullptr ? natively(in, c.count, comm)
@@ -127,14 +125,14 @@ TEST(Auto, ChoosesOnceForAllSeeds) {
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     const Bytes in = gaussian(400'009, ncclFloat32, 3 + static_cast<uint64_t>(rank));
     Bytes out(in.size());
-    const Request request = sum_of(in, out, 400'009, comm);
-    submit(request, parse_scheme("auto:seed=1"), own);  // the ranks have met
+    const Request request = sum_of(in, out, 400'009);
+    submit(comm, request, parse_scheme("auto:seed=1"), own);  // the ranks have met
     Communicator& c = *find_communicator(comm);
     for (const char* seed : {"1", "2"}) {
       const Route way = route(c, request, parse_scheme(std::string("auto:seed=") + seed));
-      EXPECT_EQ(way.scheme, parse_scheme(std::string("int8:seed=") + seed));
+      EXPECT_EQ(way.compressed().scheme, parse_scheme(std::string("int8:seed=") + seed));
     }
-    EXPECT_EQ(route(c, request, parse_scheme("auto")).scheme, parse_scheme("int8"));
+    EXPECT_EQ(route(c, request, parse_scheme("auto")).compressed().scheme, parse_scheme("int8"));
     release_communicator(comm, false);
   });
 }
@@ -146,9 +144,9 @@ TEST(Auto, ReportsWhatItPredictedWhereItHasChosenAllCalls) {
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     const Bytes in = gaussian(400'009, ncclFloat32, 3 + static_cast<uint64_t>(rank));
     Bytes out(in.size());
-    const Request request = sum_of(in, out, 400'009, comm);
+    const Request request = sum_of(in, out, 400'009);
     for (const char* scheme : {"auto", "auto", "int8"}) {
-      submit(request, parse_scheme(scheme), own);
+      submit(comm, request, parse_scheme(scheme), own);
       EXPECT_GT(stats_of(comm).timed_calls, 0u);  // which reads the times
       const report::Communicator account = account_of(*find_communicator(comm), true);
       ASSERT_EQ(account.rows.size(), 1u);
@@ -166,11 +164,11 @@ TEST(Auto, LeavesToNcclWhatStaysExact) {
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     const Bytes in = gaussian(kCount, ncclFloat32, 3 + static_cast<uint64_t>(rank));
     Bytes out(in.size());
-    submit(sum_of(in, out, kCount, comm), parse_scheme("auto:bits=4"), own);
+    submit(comm, sum_of(in, out, kCount), parse_scheme("auto:bits=4"), own);
     EXPECT_EQ(stats_of(comm).calls, 1u);
     const terseRange_t everything{0, kCount};
     exclude(comm, kCount, &everything, 1, own);
-    submit(sum_of(in, out, kCount, comm), parse_scheme("auto:bits=4"), own);
+    submit(comm, sum_of(in, out, kCount), parse_scheme("auto:bits=4"), own);
     EXPECT_EQ(stats_of(comm).calls, 1u);
     EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_EXACT], 1u);
     EXPECT_TRUE(out == natively(in, kCount, comm));
@@ -187,9 +185,9 @@ TEST(Auto, MayBeTheFirstInAGroup) {
     const Bytes in = gaussian(kCount, ncclFloat32, 3 + static_cast<uint64_t>(rank));
     Bytes first(in.size()), second(in.size()), integers(8);
     group_start();
-    submit(sum_of(in, first, kCount, comm), parse_scheme("auto:error=0.2"), own);
-    submit(sum_of(in, second, kCount, comm), parse_scheme("int8"), own);
-    submit(sum_of(in, integers, 2, comm, ncclInt32), parse_scheme("auto"), own);
+    submit(comm, sum_of(in, first, kCount), parse_scheme("auto:error=0.2"), own);
+    submit(comm, sum_of(in, second, kCount), parse_scheme("int8"), own);
+    submit(comm, sum_of(in, integers, 2, ncclInt32), parse_scheme("auto"), own);
     group_end();
     EXPECT_EQ(stats_of(comm).calls, 2u);
     EXPECT_EQ(stats_of(comm).bypasses[TERSE_BYPASS_DTYPE], 1u);
@@ -206,16 +204,16 @@ TEST(Auto, OfARuleIsAgreedOnWithTheSettings) {
   run_ranks(kRanks, [&](int, ncclComm_t comm) {
     const CommunicatorPointer c = communicator(comm, own);
     Bytes data(4 * 5000);
-    const Request request = sum_of(data, data, 5000, comm);
+    const Request request = sum_of(data, data, 5000);
     EXPECT_TRUE(needs_topology(*c, request));
     const Agreement settings_alone{c.get(), nullptr, nullptr};
     agree({&settings_alone, 1});
     EXPECT_FALSE(needs_topology(*c, request));
     const Route way = route(*c, request);
-    EXPECT_EQ(way.scheme.spec, parse_scheme("int8").spec);
-    ASSERT_TRUE(way.chosen_by);
-    EXPECT_TRUE(c->agreed.has(*way.chosen_by, {}));
-    EXPECT_GT(way.predicted, 0);
+    EXPECT_EQ(way.compressed().scheme.spec, parse_scheme("int8").spec);
+    ASSERT_TRUE(way.choice);
+    EXPECT_TRUE(c->agreed().has(way.choice->automatic, {}));
+    EXPECT_GT(way.choice->seconds, 0);
     release_communicator(comm, false);
   });
 }
@@ -227,7 +225,7 @@ TEST(Auto, ProfilesThatDifferAreNamedOnAllRanks) {
     const Bytes in(4 * 1000), kept(4 * 1000, 1);
     Bytes out = kept;
     const std::string error = error_of(
-        [&] { submit(sum_of(in, out, 1000, comm), parse_scheme("auto"), rank == 0 ? a : b); });
+        [&] { submit(comm, sum_of(in, out, 1000), parse_scheme("auto"), rank == 0 ? a : b); });
     for (const char* words : {"the profile of TERSE_PROFILE is ", "\"one ", "\"another "})
       EXPECT_NE(error.find(words), std::string::npos) << error;
     EXPECT_TRUE(out == kept);
@@ -243,7 +241,7 @@ TEST(Auto, TextsThatDifferAreNamedOnAllRanksAlsoWhereOneChoosesNative) {
     const Bytes in(4 * 50'000), kept(4 * 50'000, 1);
     Bytes out = kept;
     const Scheme scheme = parse_scheme(rank == 0 ? "auto:bits=8" : "auto:bits=4");
-    const std::string error = error_of([&] { submit(sum_of(in, out, 50'000, comm), scheme, own); });
+    const std::string error = error_of([&] { submit(comm, sum_of(in, out, 50'000), scheme, own); });
     for (const char* words : {"auto:bits=8", "auto:bits=4"})
       EXPECT_NE(error.find(words), std::string::npos) << error;
     EXPECT_TRUE(out == kept);
@@ -268,7 +266,7 @@ TEST(Auto, WithoutAProfileForSuchRanksIsAnError) {
       const Bytes in(4 * 1000);
       Bytes out(in.size());
       const std::string error =
-          error_of([&] { submit(sum_of(in, out, 1000, comm), parse_scheme("auto"), own); });
+          error_of([&] { submit(comm, sum_of(in, out, 1000), parse_scheme("auto"), own); });
       EXPECT_NE(error.find(cause), std::string::npos) << error;
       EXPECT_NE(error.find(me), std::string::npos) << error;
       release_communicator(comm, false);  // the next one has its own settings

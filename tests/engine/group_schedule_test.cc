@@ -13,16 +13,12 @@ using plan::Collective;
 
 class GroupSchedules : public testing::Test, protected IdleCaller {
  protected:
-  Job job(Collective collective, JobState state) {
-    return {.communicator = &c.state,
-            .request = request(collective, 10),
-            .scheme = scheme,
-            .rule = kNoRule,
-            .reduction = {},
-            .state = state};
+  template <class Way>
+  Job job(Collective collective, const Way& way) {
+    return {&c.state, request(collective, 10), {.way = way}};
   }
-  Job native(Collective collective) { return job(collective, JobState::kNative); }
-  Job compressed(Collective collective) { return job(collective, JobState::kCompressed); }
+  Job native(Collective collective) { return job(collective, Native{TERSE_BYPASS_OFF}); }
+  Job compressed(Collective collective) { return job(collective, Compressed{scheme}); }
 
   static std::string names(const Jobs& jobs) {
     std::string text;
@@ -32,7 +28,7 @@ class GroupSchedules : public testing::Test, protected IdleCaller {
     return text;
   }
 
-  static std::string print(const std::vector<Job>& group) {
+  static std::string print(std::vector<Job> group) {
     const GroupSchedule s = schedule(group, std::pmr::get_default_resource());
     return fmt::format("NCCL:{}; terse:{}", names(s.native), names(s.compressed));
   }

@@ -197,14 +197,11 @@ void expect_refused_at_the_end(ncclComm_t one, const Scheme& scheme, ncclComm_t 
   const Scheme automatic = parse_scheme("auto"), int8 = parse_scheme("int8");
   std::vector<float> data(1000, 1.0f);
   const auto sum = [&](ncclComm_t comm, const Scheme& by) {
-    submit({Collective::kAllReduce, data.data(), data.data(), 1000, ncclFloat32, ncclSum, comm}, by,
-           own);
+    submit(comm, {Collective::kAllReduce, data.data(), data.data(), 1000, ncclFloat32}, by, own);
   };
   group_start();
   sum(one, scheme);
-  Request call = refused;
-  call.comm = other;
-  submit(call, automatic, own);
+  submit(other, refused, automatic, own);
   const std::string error = error_of([] { group_end(); });
   EXPECT_NE(error.find(cause), std::string::npos) << error;
   const std::string after = error_of([&] { sum(one, int8); });

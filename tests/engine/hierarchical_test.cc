@@ -100,7 +100,7 @@ Case random_case(std::mt19937& random) {
 // Done on return.
 void run(const Call& call, const char* in, char* out, ncclComm_t comm) {
   const HostStream stream(false);
-  submit(request_of(call, in, out, comm, stream.get()), call.scheme);
+  submit(comm, request_of(call, in, out, stream.get()), call.scheme);
   stream.synchronize();
 }
 
@@ -193,7 +193,7 @@ TEST(Hierarchical, EachRanksNumberIsForItsOwnContribution) {
       ASSERT_EQ(ncclRedOpCreatePreMulSum(&call.op, const_cast<float*>(&number), ncclFloat32,
                                          ncclScalarHostImmediate, comm),
                 ncclSuccess);
-      state->operators.add(call.op, &number, ncclFloat32, ncclScalarHostImmediate);
+      state->routing().operators().add(call.op, &number, ncclFloat32, ncclScalarHostImmediate);
       const std::vector<float> in(call.count, static_cast<float>(rank + 1));
       std::vector<float> out(call.count);
       run(call, reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(out.data()),

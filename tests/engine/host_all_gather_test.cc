@@ -115,7 +115,6 @@ TEST_F(HostAllGatherTest, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
                         .send = shard.data(),
                         .recv = all.data(),
                         .count = shard.size(),
-                        .comm = reinterpret_cast<ncclComm_t>(all.data()),
                         .stream = reinterpret_cast<Stream>(all.data())};
   try {
     submit(other.state, request, route(other.state, request, scheme));
@@ -125,7 +124,7 @@ TEST_F(HostAllGatherTest, ForWhatWasEnqueuedBeforeDifferencesEndsToo) {
     expect_part(e.message, "what was enqueued before an AllGather of differences was not done");
     expect_part(e.message, "within 10 s (10 times TERSE_TIMEOUT)");
   }
-  EXPECT_EQ(other.state.health.failure(), ncclSystemError);
+  EXPECT_EQ(other.state.health().failure(), ncclSystemError);
 }
 
 // What was recorded into a graph, or failed to be, no rank waits for; else nobody knows.
@@ -133,10 +132,10 @@ TEST_F(HostAllGatherTest, IsForNobodyWhereARankKnowsNothingOfItsStream) {
   const Error cause(ncclInternalError, "a cause");
   c.backend.recording_fails = ncclInvalidUsage;
   c.state.poison(nullptr, cause);
-  EXPECT_EQ(c.state.health.failure(), std::nullopt);
+  EXPECT_EQ(c.state.health().failure(), std::nullopt);
   c.backend.recording_fails = ncclUnhandledCudaError;
   c.state.poison(nullptr, cause);
-  EXPECT_EQ(c.state.health.failure(), ncclInternalError);
+  EXPECT_EQ(c.state.health().failure(), ncclInternalError);
 }
 
 // Else a rank that has given up would be one call ahead of those that have not.
@@ -148,8 +147,8 @@ TEST_F(HostAllGatherTest, IsNotDoneAgainAfterItHasFailed) {
   EXPECT_EQ(again,
             "a new communicator, rank 3 of 8: its ranks may be at different calls since one has "
             "failed, and it is good for nothing but to be aborted: nothing came from rank 0");
-  EXPECT_EQ(c.state.health.async_state(), ncclRemoteError);
-  c.state.health.abort();
+  EXPECT_EQ(c.state.health().async_state(), ncclRemoteError);
+  c.state.health().abort();
   expect_part(failure_of(Timeout::kInit, ncclInvalidUsage), "rank 3 of 8: aborted");
 }
 
@@ -160,7 +159,7 @@ TEST_F(HostAllGatherTest, EndsWithAnAbort) {
     HostAllGather exchange(other.state, 1);
     std::thread aborts([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      other.state.health.abort();
+      other.state.health().abort();
       other.backend.ends = ends;
     });
     HostAllGather* const all[] = {&exchange};
@@ -176,7 +175,7 @@ TEST_F(HostAllGatherTest, EndsWithAnAbort) {
 }
 
 TEST_F(HostAllGatherTest, OfACommunicatorThatGoesEndsWhereNcclHasFailed) {
-  c.state.stream_sets.of(nullptr);
+  c.state.memory().stream_sets().of(nullptr);
   EXPECT_TRUE(c.state.drains());
   c.backend.ends = false;
   std::thread ends([&] {
@@ -218,11 +217,11 @@ TEST(CommunicatorRelease, EndsWithAnAbortFromAnotherThread) {
   ASSERT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess);
   const HostStream streams[2];
   const auto sum = [&](int r) {
-    submit({.collective = plan::Collective::kAllReduce,
+    submit(comms[r],
+           {.collective = plan::Collective::kAllReduce,
             .send = data[r].data(),
             .recv = data[r].data(),
             .count = kCount,
-            .comm = comms[r],
             .stream = streams[r].get()},
            parse_scheme("int8"), settings());
   };

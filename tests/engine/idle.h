@@ -118,10 +118,11 @@ inline const NcclLibrary& idle_nccl() {
 struct IdleCommunicator {
   explicit IdleCommunicator(const Scheme& scheme, const Settings& settings = terse::settings())
       : state(settings, idle_nccl(), backend, nullptr) {
-    state.plans.learn(plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
-    state.agreed.begin();
-    state.agreed.add(require_on_ranks(scheme, state.ranks), {});
-    state.reservations.add({.scratch = static_cast<size_t>(-1)});
+    state.routing().plans().learn(
+        plan::topology_of(std::vector<uint64_t>(static_cast<size_t>(state.ranks))));
+    state.agreed().begin();
+    state.agreed().add(require_on_ranks(scheme, state.ranks), {});
+    state.memory().reservations().add({.scratch = static_cast<size_t>(-1)});
   }
 
   IdleBackend backend;

@@ -13,7 +13,6 @@ struct IdleCaller {
             .send = data,
             .recv = data + 1,
             .count = count,
-            .comm = reinterpret_cast<ncclComm_t>(data),
             .stream = reinterpret_cast<Stream>(data)};
   }
 

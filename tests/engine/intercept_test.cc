@@ -36,8 +36,7 @@ struct Caller {
     return {.collective = Collective::kAllReduce,
             .send = data.data(),
             .recv = data.data(),
-            .count = kCount,
-            .comm = comm};
+            .count = kCount};
   }
   Request message(Collective collective, int peer) {
     return {.collective = collective,
@@ -45,10 +44,9 @@ struct Caller {
             .recv = data.data(),
             .count = kCount,
             .datatype = ncclInt32,
-            .comm = comm,
             .root = peer};
   }
-  terseStats_t stats() const { return find_communicator(comm)->counters.stats(); }
+  terseStats_t stats() const { return find_communicator(comm)->metrics().counters().stats(); }
 
   const ncclComm_t comm;
   std::vector<float> data = std::vector<float>(kCount, 1.5f);
@@ -57,7 +55,7 @@ struct Caller {
 TEST(Interception, TakesACallThatARuleNames) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Caller caller(comm);
-    const Interception answer = intercept(caller.all_reduce(), compressing());
+    const Interception answer = intercept(caller.comm, caller.all_reduce(), compressing());
     EXPECT_EQ(answer.result, ncclSuccess);
     EXPECT_EQ(answer.bypass, std::nullopt);
     EXPECT_EQ(caller.data, std::vector<float>(kCount, 3.0f));
@@ -69,7 +67,7 @@ TEST(Interception, TakesACallThatARuleNames) {
 // Nothing is done, and the reason is counted.
 void expect_native(Caller& caller, const Request& request, int reason) {
   const std::vector<float> before = caller.data;
-  const Interception answer = intercept(request, compressing());
+  const Interception answer = intercept(caller.comm, request, compressing());
   EXPECT_EQ(answer.result, std::nullopt);
   EXPECT_EQ(answer.bypass, reason);
   EXPECT_EQ(caller.data, before);
@@ -90,7 +88,7 @@ TEST(Interception, LeavesARootOutOfRangeToNccl) {
     reduce.collective = Collective::kReduce;
     for (const int root : {-1, 2, 1'000'000}) {
       reduce.root = root;
-      const Interception answer = intercept(reduce, reducing);
+      const Interception answer = intercept(caller.comm, reduce, reducing);
       EXPECT_EQ(answer.result, std::nullopt);
       EXPECT_EQ(answer.bypass, std::nullopt);
     }
@@ -111,7 +109,7 @@ TEST(Interception, LeavesMoreThanAllMemoryToNccl) {
     for (const Settings* settings : {&choosing, &compressing()})
       for (const size_t count : {static_cast<size_t>(-1), (size_t{1} << 45) + 1}) {
         sum.count = count;
-        const Interception answer = intercept(sum, *settings);
+        const Interception answer = intercept(caller.comm, sum, *settings);
         EXPECT_EQ(answer.result, std::nullopt) << count;
         EXPECT_EQ(answer.bypass, std::nullopt) << count;
       }
@@ -141,10 +139,12 @@ TEST(Interception, CountsTheReasonOfANativeCall) {
 TEST(Interception, LeavesInvalidArgumentsToNccl) {
   run_ranks(1, [](int, ncclComm_t comm) {
     Caller caller(comm);
-    Request r = caller.all_reduce();
-    r.datatype = static_cast<ncclDataType_t>(99);
-    for (const Request& wrong : {r, Request{.collective = Collective::kAllReduce}}) {
-      const Interception answer = intercept(wrong, compressing());
+    Request untyped = caller.all_reduce();
+    untyped.datatype = static_cast<ncclDataType_t>(99);
+    const std::pair<ncclComm_t, Request> cases[] = {{comm, untyped},
+                                                    {nullptr, caller.all_reduce()}};
+    for (const auto& [on, wrong] : cases) {
+      const Interception answer = intercept(on, wrong, compressing());
       EXPECT_EQ(answer.result, std::nullopt);
       EXPECT_EQ(answer.bypass, std::nullopt);
     }
@@ -156,7 +156,7 @@ TEST(Interception, MakesNoCommunicatorWhereNothingIsCompressed) {
   run_ranks(2, [](int, ncclComm_t comm) {
     static const Settings off = with_scheme("off");
     Caller caller(comm);
-    const Interception answer = intercept(caller.all_reduce(), off);
+    const Interception answer = intercept(caller.comm, caller.all_reduce(), off);
     EXPECT_EQ(answer.result, std::nullopt);
     EXPECT_EQ(answer.bypass, TERSE_BYPASS_OFF);
     EXPECT_EQ(find_communicator(comm), nullptr);
@@ -168,7 +168,7 @@ TEST(Interception, ThrowsWhereASettingCannotBeRead) {
     static const Settings wrong = with_scheme("int99");
     Caller caller(comm);
     try {
-      intercept(caller.all_reduce(), wrong);
+      intercept(caller.comm, caller.all_reduce(), wrong);
       ADD_FAILURE() << "no error";
     } catch (const Error& e) {
       EXPECT_EQ(e.result, ncclInvalidArgument);
@@ -184,10 +184,11 @@ TEST(Interception, TakesAGroupsMessagesTogether) {
     std::vector<float> received(kCount);
     caller.data.assign(kCount, 1.0f + static_cast<float>(rank));
     group_start();
-    const Interception sent = intercept(caller.message(Collective::kSend, 1 - rank), compressing());
+    const Interception sent =
+        intercept(caller.comm, caller.message(Collective::kSend, 1 - rank), compressing());
     Request r = caller.message(Collective::kRecv, 1 - rank);
     r.recv = received.data();
-    const Interception got = intercept(r, compressing());
+    const Interception got = intercept(caller.comm, r, compressing());
     for (const Interception& answer : {sent, got}) {
       EXPECT_EQ(answer.result, ncclSuccess);
       EXPECT_EQ(answer.bypass, TERSE_BYPASS_DTYPE);

@@ -40,7 +40,7 @@ Bytes result_of(const Call& call, const Bytes& in, ncclComm_t comm) {
   const HostStream stream(false);
   const Communicator& c = *communicator(comm);
   Bytes out(recv_count(call, c.ranks) * datatype_size(call.datatype));
-  submit(request_of(call, in.data(), out.data(), comm, stream.get()), call.scheme);
+  submit(comm, request_of(call, in.data(), out.data(), stream.get()), call.scheme);
   stream.synchronize();
   const plan::Side& recv = plan::traits(call.collective).recv;
   if (plan::extent(recv, {c.ranks, c.rank, call.root}) == 0) out.clear();
@@ -83,7 +83,8 @@ TEST(LearnedCalls, GoByTheTable) {
                     EXPECT_EQ(stats_of(comm).state_bytes, 0u);
                     EXPECT_EQ(result_of(call, sent[rank], comm), wanted[0][rank]);
                     EXPECT_EQ(stats_of(comm).state_bytes, codec::codebook_bytes(bits));
-                    Codebook* const codebook = communicator(comm)->codebooks.find(kind_of(call));
+                    Codebook* const codebook =
+                        communicator(comm)->memory().codebooks().find(kind_of(call));
                     ASSERT_NE(codebook, nullptr);
                     EXPECT_EQ(codebook->calls, 1u);
                     std::ranges::copy(table, codebook->table);
@@ -140,7 +141,7 @@ TEST(LearnedCalls, OfAGroup) {
     std::vector<Bytes> out(4, Bytes(4 * first.count));
     group_start();
     for (int k = 0; k < 4; ++k)
-      submit(request_of(first, sent[rank].data(), out[k].data(), comm, stream.get()),
+      submit(comm, request_of(first, sent[rank].data(), out[k].data(), stream.get()),
              (k % 2 == 0 ? first : second).scheme);
     group_end();
     stream.synchronize();
@@ -150,7 +151,7 @@ TEST(LearnedCalls, OfAGroup) {
       call.sequence = k;
       EXPECT_EQ(out[k], expected(call, sent)[rank]) << k;
     }
-    EXPECT_EQ(communicator(comm)->codebooks.find(kind_of(first))->calls, 2u);
+    EXPECT_EQ(communicator(comm)->memory().codebooks().find(kind_of(first))->calls, 2u);
     EXPECT_EQ(stats_of(comm).state_bytes, codec::codebook_bytes(4) + codec::codebook_bytes(5));
     release_communicator(comm, false);
   });
@@ -201,7 +202,8 @@ TEST(LearnedCalls, LearnTheirLevels) {
         run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
           for (size_t k = 0; k < 4; ++k) {
             EXPECT_EQ(result_of(call, sent[k][rank], comm), wanted[k][rank]) << k;
-            const Codebook& codebook = *communicator(comm)->codebooks.find(kind_of(call));
+            const Codebook& codebook =
+                *communicator(comm)->memory().codebooks().find(kind_of(call));
             EXPECT_TRUE(std::ranges::equal(std::span(codebook.table, tables[k].size()), tables[k]));
             EXPECT_EQ(codebook.calls, k + 1);
             EXPECT_EQ(codebook.fits, k < 2 ? 1 : 2);
@@ -224,7 +226,7 @@ TEST(LearnedCalls, OfAGroupLearnInTheirTurn) {
     std::vector<Bytes> out(5, Bytes(4 * call.count));
     group_start();
     for (int k = 0; k < 5; ++k)
-      submit(request_of(call, sent[k][rank].data(), out[k].data(), comm, stream.get()),
+      submit(comm, request_of(call, sent[k][rank].data(), out[k].data(), stream.get()),
              call.scheme);
     group_end();
     stream.synchronize();
@@ -250,7 +252,7 @@ TEST(LearnedCalls, MessagesStayNative) {
     const Bytes in = gaussian(call.count, ncclFloat32, 5);
     Bytes out = in;
     if (rank == 1) std::ranges::fill(out, 0);
-    submit(request_of(call, in.data(), out.data(), comm, stream.get()), call.scheme);
+    submit(comm, request_of(call, in.data(), out.data(), stream.get()), call.scheme);
     stream.synchronize();
     EXPECT_EQ(out, in);
     const terseStats_t stats = stats_of(comm);
@@ -271,7 +273,6 @@ TEST(LearnedCalls, CannotBeginWhileAGraphIsRecorded) {
                   .send = data,
                   .recv = data,
                   .count = 1,
-                  .comm = reinterpret_cast<ncclComm_t>(data),
                   .stream = reinterpret_cast<cudaStream_t>(data)};
   const auto call = [&] { terse::submit(c.state, r, route(c.state, r, scheme)); };
   try {
@@ -285,11 +286,12 @@ TEST(LearnedCalls, CannotBeginWhileAGraphIsRecorded) {
         << e.message;
   }
   const CodebookKind kind{r.collective, 1, codec::Dtype::kFloat32, scheme.spec, scheme.learn};
-  c.state.codebooks.make(kind, c.state.stream_sets.of(nullptr));
+  c.state.memory().codebooks().make(kind, c.state.memory().stream_sets().of(nullptr));
   EXPECT_THROW(call(), Error) << "not on all ranks yet";
-  c.state.codebooks.agree(kind);
+  c.state.memory().codebooks().agree(kind);
   call();
-  EXPECT_EQ(c.state.codebooks.find(kind)->calls, 0u) << "what is recorded does not count";
+  EXPECT_EQ(c.state.memory().codebooks().find(kind)->calls, 0u)
+      << "what is recorded does not count";
 }
 
 // Where the levels are as they were when a call was recorded before, what is enqueued may wait for
@@ -299,15 +301,15 @@ TEST(LearnedCalls, AreRecordedWithoutWaitingUnlessTheLevelsWereFitted) {
   IdleCommunicator c(scheme);
   const CodebookKind kind{Collective::kAllReduce, 1, codec::Dtype::kFloat32, scheme.spec,
                           scheme.learn};
-  c.state.codebooks.make(kind, c.state.stream_sets.of(nullptr));  // the track of eager calls
-  c.state.codebooks.agree(kind);
+  c.state.memory().codebooks().make(
+      kind, c.state.memory().stream_sets().of(nullptr));  // the track of eager calls
+  c.state.memory().codebooks().agree(kind);
   c.backend.recorded = 1;
   float data[1] = {};
   const Request r{.collective = kind.collective,
                   .send = data,
                   .recv = data,
                   .count = 1,
-                  .comm = reinterpret_cast<ncclComm_t>(data),
                   .stream = reinterpret_cast<cudaStream_t>(data)};
   const auto waits_of_a_call = [&] {
     const size_t before = c.backend.waits;
@@ -316,7 +318,7 @@ TEST(LearnedCalls, AreRecordedWithoutWaitingUnlessTheLevelsWereFitted) {
   };
   EXPECT_GT(waits_of_a_call(), plan::kLanes) << "the levels are copied";
   for (int call = 0; call < 2; ++call) EXPECT_EQ(waits_of_a_call(), 0u);
-  ++c.state.codebooks.find(kind)->fits;
+  ++c.state.memory().codebooks().find(kind)->fits;
   EXPECT_GT(waits_of_a_call(), plan::kLanes) << "and again";
   EXPECT_EQ(waits_of_a_call(), 0u);
 }

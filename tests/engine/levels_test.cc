@@ -194,8 +194,8 @@ std::vector<Levels> taken_from(const std::string& path) {
 void call_under(const Settings& settings, const Call& call, const Bytes& sent, ncclComm_t comm) {
   const HostStream stream(false);
   Bytes out(sent.size());
-  const Request request = request_of(call, sent.data(), out.data(), comm, stream.get());
-  terse::submit(request, call.scheme, settings);
+  const Request request = request_of(call, sent.data(), out.data(), stream.get());
+  terse::submit(comm, request, call.scheme, settings);
   stream.synchronize();
 }
 
@@ -260,7 +260,7 @@ TEST(LearnedLevels, AreNotSavedOfACommunicatorThatHasFailed) {
   run_ranks(kRanks, [&](int rank, ncclComm_t comm) {
     call_under(saving, call, sent[rank], comm);
     called.arrive_and_wait();
-    find_communicator(comm)->health.poison(Error(ncclSystemError, "a call has failed"));
+    find_communicator(comm)->health().poison(Error(ncclSystemError, "a call has failed"));
     release_communicator(comm, true);
   });
   EXPECT_EQ(taken_from(path), std::vector<Levels>());

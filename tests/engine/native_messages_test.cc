@@ -12,7 +12,7 @@ using plan::Collective;
 class NativeMessages : public testing::Test, protected IdleCaller {
  protected:
   void send_natively() {
-    const Route way{.scheme = {}, .reduction = {}, .bypass = TERSE_BYPASS_OFF};
+    const Route way{.way = Native{TERSE_BYPASS_OFF}};
     submit(c.state, request(Collective::kSend, 10), way);
   }
 

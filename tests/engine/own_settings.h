@@ -10,8 +10,8 @@ inline CommunicatorPointer communicator(ncclComm_t comm) {
   return terse::communicator(comm, settings());
 }
 
-inline void submit(const Request& request, const Scheme& scheme) {
-  terse::submit(request, scheme, settings());
+inline void submit(ncclComm_t comm, const Request& request, const Scheme& scheme) {
+  terse::submit(comm, request, scheme, settings());
 }
 
 }  // namespace terse::test

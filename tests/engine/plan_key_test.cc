@@ -79,11 +79,11 @@ TEST(PlanKeys, PlansAreMadeAnewWhenTheTopologyIsLearnt) {
   IdleCommunicator c(Scheme{});
   const PlanKey key{
       plan::Collective::kAllReduce, 0, 100, Dtype::kFloat32, {}, {}, {}, false, false};
-  const PlanPointer before = c.state.plans.of(key);
-  EXPECT_EQ(c.state.plans.of(key), before);
-  c.state.plans.learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));
+  const PlanPointer before = c.state.routing().plans().of(key);
+  EXPECT_EQ(c.state.routing().plans().of(key), before);
+  c.state.routing().plans().learn(plan::topology_of(std::vector<uint64_t>{1, 1, 1, 1, 2, 2, 2, 2}));
   EXPECT_EQ(c.state.topology().nodes(), 2);
-  EXPECT_NE(c.state.plans.of(key), before);
+  EXPECT_NE(c.state.routing().plans().of(key), before);
 }
 
 }  // namespace

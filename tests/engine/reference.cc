@@ -500,9 +500,8 @@ Bytes bytes_of(const std::vector<float>& values, ncclDataType_t datatype) {
   return bytes;
 }
 
-Request request_of(const Call& call, const void* in, void* out, ncclComm_t comm,
-                   cudaStream_t stream) {
-  return {call.collective, in, out, call.count, call.datatype, call.op, comm, stream, call.root};
+Request request_of(const Call& call, const void* in, void* out, cudaStream_t stream) {
+  return {call.collective, in, out, call.count, call.datatype, call.op, stream, call.root};
 }
 
 Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed) {

@@ -65,8 +65,7 @@ double relative_error(const std::vector<double>& a, const std::vector<double>& b
 uint64_t next_ordinal();
 
 // One rank's call.
-Request request_of(const Call& call, const void* in, void* out, ncclComm_t comm,
-                   cudaStream_t stream);
+Request request_of(const Call& call, const void* in, void* out, cudaStream_t stream);
 
 // Gaussian data of a dtype.
 Bytes gaussian(size_t count, ncclDataType_t datatype, unsigned seed);

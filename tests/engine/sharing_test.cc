@@ -31,21 +31,21 @@ TEST(Sharing, TheCallsOfAGroupShareNcclsGroups) {
     EXPECT_EQ(one, collective == Collective::kAllReduce ? 2u : 1u);
     EXPECT_EQ(caller.groups(collective, 5'000, 18), one) << plan::name(collective);
   }
-  EXPECT_EQ(caller.c.state.counters.sequence(), 4u * 19u);
-  EXPECT_EQ(caller.c.state.counters.collectives(), 4u * 19u);
+  EXPECT_EQ(caller.c.state.metrics().counters().sequence(), 4u * 19u);
+  EXPECT_EQ(caller.c.state.metrics().counters().collectives(), 4u * 19u);
 }
 
 // What is native comes first, in a group of its own, and then all keep step.
 TEST(Sharing, CallsWithExclusionsGoTogetherToo) {
   Caller caller;
   const size_t one = caller.groups(Collective::kAllReduce, 5'000, 1);
-  caller.c.state.plans.exclude(5'000, {{10, 20}});
+  caller.c.state.routing().plans().exclude(5'000, {{10, 20}});
   EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 1), 1 + one);
   EXPECT_EQ(caller.groups(Collective::kAllReduce, 5'000, 18), 1 + one);
   const std::vector<size_t> mixed = {5'000, 6'000, 5'000, 6'000};
   EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), 1 + one);
   EXPECT_EQ(groups_mixed, 0u);
-  caller.c.state.plans.exclude(5'000, {});
+  caller.c.state.routing().plans().exclude(5'000, {});
   EXPECT_EQ(caller.groups(Collective::kAllReduce, mixed), one);
 }
 
@@ -54,17 +54,13 @@ TEST(Sharing, AsFarAsMemoryGoes) {
   constexpr size_t kCount = 3'000'000;  // more than the least that ranks agree on
   const size_t one = caller.groups(Collective::kAllReduce, kCount, 1);
   const Request r = caller.request(Collective::kAllReduce, kCount);
-  const Job job{.communicator = &caller.c.state,
-                .request = r,
-                .scheme = caller.scheme,
-                .rule = kNoRule,
-                .reduction = {}};
+  const Job job{&caller.c.state, r, {.way = Compressed{caller.scheme}}};
   ASSERT_GT(plan_of_collective(job)->scratch_bytes, size_t{1} << 20);
   const size_t each = (plan_of_collective(job)->scratch_bytes + 255) / 256 * 256;
   for (const size_t places : {1u, 2u, 3u, 7u}) {
-    caller.c.state.reservations = Reservations();
-    caller.c.state.reservations.add({.scratch = places * each});
-    ASSERT_EQ(caller.c.state.reservations.scratch(), places * each);
+    caller.c.state.memory().reservations() = Reservations();
+    caller.c.state.memory().reservations().add({.scratch = places * each});
+    ASSERT_EQ(caller.c.state.memory().reservations().scratch(), places * each);
     EXPECT_EQ(caller.groups(Collective::kAllReduce, kCount, 10), one * ((10 + places - 1) / places))
         << places;
   }

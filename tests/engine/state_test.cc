@@ -40,7 +40,7 @@ class Player {
  public:
   Player(int rank, ncclComm_t comm, std::span<const plan::Algorithm> table = kRunningSum)
       : rank_(rank), comm_(comm) {
-    state().plans.use(table);
+    state().routing().plans().use(table);
   }
   ~Player() { release_communicator(comm_, false); }
   Player(const Player&) = delete;
@@ -53,8 +53,7 @@ class Player {
             .send = data.data(),
             .recv = data.data(),
             .count = data.size() / datatype_size(datatype),
-            .datatype = datatype,
-            .comm = comm_};
+            .datatype = datatype};
   }
 
   // Each element is `x` more than the rank.
@@ -66,7 +65,7 @@ class Player {
   double call(size_t count, const char* scheme = "int8",
               ncclDataType_t datatype = ncclFloat32) const {
     Bytes data = sent(count, datatype, 1);
-    submit(request(data, datatype), parse_scheme(scheme));
+    submit(comm_, request(data, datatype), parse_scheme(scheme));
     const std::set<double> results = distinct(data, datatype);
     EXPECT_EQ(results.size(), 1u);
     return *results.begin();
@@ -109,7 +108,7 @@ TEST(State, IsThatOfCallsOfItsKind) {
     EXPECT_EQ(player.state().current_stats().state_bytes, bytes);
     EXPECT_EQ(player.state().current_stats().calls, 9u);
     EXPECT_EQ(player.state().current_stats().scratch_bytes,
-              player.state().counters.stats().scratch_bytes);
+              player.state().metrics().counters().stats().scratch_bytes);
   });
 }
 
@@ -130,7 +129,7 @@ TEST(State, ServesTheCallsOfAGroupOneAfterAnother) {
     std::vector<Bytes> data;
     for (int call = 0; call < 8; ++call) data.push_back(player.sent(1000, ncclFloat32, call));
     group_start();
-    for (Bytes& d : data) submit(player.request(d, ncclFloat32), scheme);
+    for (Bytes& d : data) submit(comm, player.request(d, ncclFloat32), scheme);
     group_end();
     double sum = 0;
     for (int call = 0; call < 8; ++call) {
@@ -191,14 +190,13 @@ TEST(State, IsMadeOfZeros) {
 }
 
 struct Idle {
-  Idle() { c.state.plans.use(kRunningSum); }
+  Idle() { c.state.routing().plans().use(kRunningSum); }
 
   void call() {
     const Request r{.collective = Collective::kAllReduce,
                     .send = data,
                     .recv = data,
                     .count = 1,
-                    .comm = reinterpret_cast<ncclComm_t>(data),
                     .stream = reinterpret_cast<cudaStream_t>(data)};
     submit(c.state, r, route(c.state, r, scheme));
   }
@@ -223,10 +221,10 @@ TEST(State, CannotBeMadeWhileAGraphIsRecorded) {
         << e.message;
     EXPECT_NE(e.message.find("rank 3 of 8"), std::string::npos) << e.message;
   }
-  StreamSet& track = idle.c.state.stream_sets.of(nullptr);
+  StreamSet& track = idle.c.state.memory().stream_sets().of(nullptr);
   const StateKind kind{codec::Dtype::kFloat32, idle.scheme.spec};
-  idle.c.state.states.make(kind, {"running sum of 1", 8}, track);
-  idle.c.state.states.agree(kind, {"running sum of 1", 8});
+  idle.c.state.memory().states().make(kind, {"running sum of 1", 8}, track);
+  idle.c.state.memory().states().agree(kind, {"running sum of 1", 8});
   idle.call();
 }
 

@@ -206,10 +206,9 @@ TEST(SummedCodes, RulesAreAgreedOnAtTheCommunicatorsCreation) {
                                    .send = data.data(),
                                    .recv = data.data(),
                                    .count = data.size(),
-                                   .datatype = ncclFloat32,
-                                   .comm = comm});
-      EXPECT_EQ(way.scheme.spec.bits, bits);
-      EXPECT_TRUE(c->agreed.has(way.scheme, {}));
+                                   .datatype = ncclFloat32});
+      EXPECT_EQ(way.compressed().scheme.spec.bits, bits);
+      EXPECT_TRUE(c->agreed().has(way.compressed().scheme, {}));
       release_communicator(comm, false);  // this program's own, not the library's
     });
   }
@@ -227,16 +226,15 @@ TEST(SummedCodes, TooManyRanksAreAnErrorOnlyWhereItWouldBeCompressed) {
               .send = data,
               .recv = data,
               .count = 4,
-              .datatype = ncclInt64,
-              .comm = reinterpret_cast<ncclComm_t>(data)};
-    EXPECT_EQ(route(idle.state, r).bypass, TERSE_BYPASS_DTYPE);
+              .datatype = ncclInt64};
+    EXPECT_EQ(route(idle.state, r).bypass(), TERSE_BYPASS_DTYPE);
     r.datatype = ncclFloat32;
     r.op = ncclMax;
-    EXPECT_EQ(route(idle.state, r).bypass, TERSE_BYPASS_OP);
+    EXPECT_EQ(route(idle.state, r).bypass(), TERSE_BYPASS_OP);
     r.op = ncclSum;
     EXPECT_THROW(route(idle.state, r), Error);
     r.collective = Collective::kAllGather;
-    EXPECT_EQ(route(idle.state, r).bypass, TERSE_BYPASS_COLLECTIVE);
+    EXPECT_EQ(route(idle.state, r).bypass(), TERSE_BYPASS_COLLECTIVE);
   }
   idle_ranks = 8;
 }

@@ -21,9 +21,7 @@ namespace {
            "nodes=2.. -> int2; name=dp* -> int4; nodes=1 ranks=2 -> int8; sendrecv nodes=2 -> int2",
            1) == 0;
 
-Request request(ncclComm_t comm) {
-  return {.collective = plan::Collective::kAllReduce, .count = 1 << 20, .comm = comm};
-}
+Request request() { return {.collective = plan::Collective::kAllReduce, .count = 1 << 20}; }
 
 std::string error_of(const auto& body) {
   try {
@@ -44,14 +42,14 @@ TEST(Route, TheRanksMeetWhereThePolicyGoesByNodes) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = *communicator(comm);
     EXPECT_EQ(c.topology().nodes(), 0);
-    EXPECT_TRUE(needs_topology(c, request(comm)));
-    meet(c, request(comm));
+    EXPECT_TRUE(needs_topology(c, request()));
+    meet(c, request());
     EXPECT_EQ(c.topology().nodes(), 1);
-    EXPECT_FALSE(needs_topology(c, request(comm)));
-    const Route way = route(c, request(comm));
+    EXPECT_FALSE(needs_topology(c, request()));
+    const Route way = route(c, request());
     EXPECT_EQ(way.rule, 2u);
-    EXPECT_EQ(way.scheme, parse_scheme("int8"));
-    EXPECT_FALSE(way.bypass);
+    EXPECT_EQ(way.compressed().scheme, parse_scheme("int8"));
+    EXPECT_FALSE(way.bypass());
     release_communicator(comm, false);
   });
 }
@@ -60,9 +58,9 @@ TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
   run_ranks(2, [](int rank, ncclComm_t comm) {
     Communicator& c = *communicator(comm);
     EXPECT_EQ(c.describe(), fmt::format("a new communicator, rank {} of 2", rank));
-    meet(c, request(comm));
+    meet(c, request());
     EXPECT_EQ(c.describe(),
-              fmt::format("communicator #{}, rank {} of 2", c.agreed.ordinal(), rank));
+              fmt::format("communicator #{}, rank {} of 2", c.agreed().ordinal(), rank));
     name_communicator(comm, "dp");
     EXPECT_EQ(c.describe(), fmt::format("communicator \"dp\", rank {} of 2", rank));
     release_communicator(comm, false);
@@ -72,8 +70,8 @@ TEST(Route, ACommunicatorIsKnownByItsNameOrItsOrdinal) {
 TEST(Route, OneRankIsOnOneNodeWithoutMeeting) {
   run_ranks(1, [](int, ncclComm_t comm) {
     EXPECT_EQ(communicator(comm)->topology().nodes(), 1);
-    EXPECT_FALSE(needs_topology(*communicator(comm), request(comm)));
-    EXPECT_EQ(route(*communicator(comm), request(comm)).bypass, TERSE_BYPASS_OFF);
+    EXPECT_FALSE(needs_topology(*communicator(comm), request()));
+    EXPECT_EQ(route(*communicator(comm), request()).bypass(), TERSE_BYPASS_OFF);
     release_communicator(comm, false);
   });
 }
@@ -82,7 +80,7 @@ TEST(Route, InAGroupTheRanksMeetAtItsEnd) {
   run_ranks(2, [](int, ncclComm_t comm) {
     Communicator& c = *communicator(comm);
     std::vector<float> data(1 << 20, 1.5f);
-    Request r = request(comm);
+    Request r = request();
     r.send = r.recv = data.data();
     group_start();
     defer(c, r);
@@ -90,7 +88,7 @@ TEST(Route, InAGroupTheRanksMeetAtItsEnd) {
     EXPECT_EQ(data[0], 1.5f);
     group_end();
     EXPECT_EQ(c.topology().nodes(), 1);
-    EXPECT_EQ(c.counters.stats().calls, 1u);
+    EXPECT_EQ(c.metrics().counters().stats().calls, 1u);
     EXPECT_EQ(data[0], 3.0f);
     release_communicator(comm, false);
   });
@@ -113,16 +111,15 @@ void expect_refused(Communicator& c, Request r, const char* collective, const ch
   }
   EXPECT_EQ(group_depth(), 0);
   EXPECT_EQ(groups_started, groups);
-  EXPECT_FALSE(c.agreed.introduced());
+  EXPECT_FALSE(c.agreed().introduced());
   EXPECT_TRUE(needs_topology(c, r));
 }
 
 TEST(Route, WhereTheRanksCannotMeetIsAnError) {
-  int handle = 0;
   IdleCommunicator c{parse_scheme("int8")};
-  c.state.plans.learn({});
-  c.state.agreed.withdraw();
-  Request r = request(reinterpret_cast<ncclComm_t>(&handle));
+  c.state.routing().plans().learn({});
+  c.state.agreed().withdraw();
+  Request r = request();
   c.backend.recorded = 1;
   expect_refused(c.state, r, "AllReduce", "while a graph is recorded");
   c.backend.recorded = 0;
@@ -134,10 +131,10 @@ TEST(Route, GoesByTheCommunicatorsName) {
   run_ranks(3, [](int, ncclComm_t comm) {
     name_communicator(comm, "dp-outer");
     Communicator& c = *communicator(comm);
-    EXPECT_EQ(route(c, request(comm)).rule, 1u);
+    EXPECT_EQ(route(c, request()).rule, 1u);
     name_communicator(comm, nullptr);
-    EXPECT_EQ(c.name, "");
-    EXPECT_EQ(route(c, request(comm)).bypass, TERSE_BYPASS_OFF);
+    EXPECT_EQ(c.name(), "");
+    EXPECT_EQ(route(c, request()).bypass(), TERSE_BYPASS_OFF);
     release_communicator(comm, false);
   });
 }

@@ -24,16 +24,18 @@ TEST(Comparison, EveryCallOfALoopHasItsTurn) {
     std::vector<float> data(4096, 1.5f), all(2 * data.size());
     const Scheme scheme = parse_scheme("int8");
     for (size_t k = 0; k < kSteps; ++k) {
-      submit({Collective::kAllGather, data.data(), all.data(), data.size(), ncclFloat32, ncclSum,
-              comm, nullptr},
+      submit(comm,
+             {Collective::kAllGather, data.data(), all.data(), data.size(), ncclFloat32, ncclSum,
+              nullptr},
              scheme);
-      submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclAvg,
-              comm, nullptr},
+      submit(comm,
+             {Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclAvg,
+              nullptr},
              scheme);
     }
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    const std::vector<Tally> tallies = mine.meter.tallies();
+    mine.metrics().meter().collect();
+    const std::vector<Tally> tallies = mine.metrics().meter().tallies();
     ASSERT_EQ(tallies.size(), 2u);
     size_t sum = 0;
     for (const Tally& t : tallies) {
@@ -69,9 +71,10 @@ TEST(Comparison, TheErrorIsThatOfACallWhereNumbersGrow) {
         const std::vector<float> other = of_rank(r);
         for (size_t i = 0; i < kCount; ++i) exact[i] += other[i];
       }
-      submit({Collective::kAllReduce, data.data(), data.data(), kCount, ncclFloat32, ncclSum, comm,
-              nullptr},
-             scheme);
+      submit(
+          comm,
+          {Collective::kAllReduce, data.data(), data.data(), kCount, ncclFloat32, ncclSum, nullptr},
+          scheme);
       if (k != 0 && !is_compared(comm, k)) continue;
       double difference = 0, norm = 0;
       for (size_t i = 0; i < kCount; ++i) {
@@ -84,8 +87,8 @@ TEST(Comparison, TheErrorIsThatOfACallWhereNumbersGrow) {
     }
     std::ranges::sort(errors);
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    const Tally t = mine.meter.tallies().at(0);
+    mine.metrics().meter().collect();
+    const Tally t = mine.metrics().meter().tallies().at(0);
     ASSERT_EQ(t.relative.count(), errors.size());
     const double median = errors[(errors.size() - 1) / 2], worst = errors.back();
     EXPECT_GT(median, 0.1);  // what int4 loses
@@ -96,8 +99,8 @@ TEST(Comparison, TheErrorIsThatOfACallWhereNumbersGrow) {
     const double pooled = std::sqrt(squares / exact_squares);
     EXPECT_LT(pooled, 1e-4);
     EXPECT_NEAR(terse::relative_error(t.difference) / pooled, 1, 1e-3);
-    terseStats_t stats = mine.counters.stats();
-    mine.meter.add_to(stats);
+    terseStats_t stats = mine.metrics().counters().stats();
+    mine.metrics().meter().add_to(stats);
     EXPECT_EQ(stats.verified_calls, errors.size());
     EXPECT_NEAR(stats.median_relative_error / median, 1, 0.011);
     EXPECT_NEAR(stats.p99_relative_error / worst, 1, 1e-4);
@@ -111,12 +114,13 @@ TEST(Comparison, CountsWhereOnlyOneResultIsFinite) {
   run_ranks(2, [&](int rank, ncclComm_t comm) {
     std::vector<float> in(1024, 1.0f), out(in.size());
     if (rank == 0) in[200] = std::numeric_limits<float>::quiet_NaN();
-    submit({Collective::kAllReduce, in.data(), out.data(), in.size(), ncclFloat32, ncclSum, comm,
-            nullptr},
-           parse_scheme("int8:block=128"));
+    submit(
+        comm,
+        {Collective::kAllReduce, in.data(), out.data(), in.size(), ncclFloat32, ncclSum, nullptr},
+        parse_scheme("int8:block=128"));
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    const Tally t = mine.meter.tallies().at(0);
+    mine.metrics().meter().collect();
+    const Tally t = mine.metrics().meter().tallies().at(0);
     EXPECT_EQ(t.relative.count(), 1u);
     EXPECT_EQ(t.difference.lost, 0u);
     EXPECT_EQ(t.difference.spread, 127u);  // the rest of its block
@@ -135,15 +139,16 @@ TEST(Comparison, CallsOfAGroupAreComparedTogether) {
   for (int k = 0; k < 4; ++k) {
     group_start();
     for (int r = 0; r < kRanks; ++r)
-      submit({Collective::kAllReduce, data[r].data(), data[r].data(), data[r].size(), ncclFloat32,
-              ncclAvg, comms[r], nullptr},
+      submit(comms[r],
+             {Collective::kAllReduce, data[r].data(), data[r].data(), data[r].size(), ncclFloat32,
+              ncclAvg, nullptr},
              scheme);
     group_end();
   }
   for (int r = 0; r < kRanks; ++r) {
     Communicator& c = *communicator(comms[r]);
-    c.meter.collect();
-    const Tally t = c.meter.tallies().at(0);
+    c.metrics().meter().collect();
+    const Tally t = c.metrics().meter().tallies().at(0);
     EXPECT_EQ(t.calls, 4u);
     EXPECT_EQ(t.timed, 4u);
     EXPECT_EQ(t.relative.count(), compared_of(comms[r], 4));

@@ -158,16 +158,16 @@ void check_case(const Case& c) {
       const Bytes data = gaussian(send_count(c.call, c.ranks), c.call.datatype, 100 * k + rank);
       std::ranges::copy(data, b.in);
       Bytes native(recv_count(c.call, c.ranks) * Buffers::size(c.call));
-      const Request exact = request_of(c.call, data.data(), native.data(), comm, own.get());
+      const Request exact = request_of(c.call, data.data(), native.data(), own.get());
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
       ASSERT_EQ(call_native(*communicator(comm), exact), ncclSuccess);
       ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
       own.synchronize();
-      const Request request = request_of(c.call, b.in, b.out, comm, stream.get());
+      const Request request = request_of(c.call, b.in, b.out, stream.get());
       Route way = route(*communicator(comm), request, c.call.scheme);
       way.rule = kRule;
       if (k == 0)
-        submit(request, c.call.scheme);
+        submit(comm, request, c.call.scheme);
       else
         submit(*communicator(comm), request, way);
       stream.synchronize();
@@ -188,9 +188,9 @@ void check_case(const Case& c) {
     const double wall =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     Communicator& mine = *communicator(comm);
-    mine.stream_sets.synchronize();
-    mine.meter.collect();
-    std::vector<Tally> tallies = mine.meter.tallies();
+    mine.memory().stream_sets().synchronize();
+    mine.metrics().meter().collect();
+    std::vector<Tally> tallies = mine.metrics().meter().tallies();
     // The first call named its scheme: a kind of its own.
     ASSERT_EQ(tallies.size(), 2u);
     for (const Tally& tally : tallies) check_course(tally);
@@ -254,23 +254,17 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
   const Scheme scheme = parse_scheme("int8");
   run_ranks(3, [&](int rank, ncclComm_t comm) {
     std::vector<float> data(kCount, 1.5f), other(kCount);
-    const Request all{Collective::kAllReduce,
-                      data.data(),
-                      other.data(),
-                      kCount,
-                      ncclFloat32,
-                      ncclSum,
-                      comm,
-                      nullptr};
+    const Request all{
+        Collective::kAllReduce, data.data(), other.data(), kCount, ncclFloat32, ncclSum, nullptr};
     const auto message = [&](Collective collective, int peer) {
-      const Request r{collective, data.data(), other.data(), kCount, ncclFloat32,
-                      ncclSum,    comm,        nullptr,      peer};
+      const Request r{collective,  data.data(), other.data(), kCount,
+                      ncclFloat32, ncclSum,     nullptr,      peer};
       Route way = route(*communicator(comm), r, scheme);
       way.rule = collective == Collective::kSend ? 3 : 4;
       submit(*communicator(comm), r, way);
     };
     for (int k = 0; k < 4; ++k) {
-      submit(all, scheme);
+      submit(comm, all, scheme);
       if (rank == 2) continue;  // the third rank has no messages, and another count of calls
       if (k % 2 == 0) {
         group_start();
@@ -282,11 +276,11 @@ TEST(Meter, MessagesAreCountedByTheirRuleAndNeverCompared) {
       }
     }
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    const std::vector<Tally> tallies = mine.meter.tallies();
+    mine.metrics().meter().collect();
+    const std::vector<Tally> tallies = mine.metrics().meter().tallies();
     ASSERT_EQ(tallies.size(), rank == 2 ? 1u : 3u);
-    EXPECT_EQ(mine.counters.collectives(), 4u);
-    EXPECT_EQ(mine.counters.sequence(), rank == 2 ? 4u : 8u);
+    EXPECT_EQ(mine.metrics().counters().collectives(), 4u);
+    EXPECT_EQ(mine.metrics().counters().sequence(), rank == 2 ? 4u : 8u);
     EXPECT_EQ(tallies[0].relative.count(), compared_of(comm, 4));
     for (size_t i = 1; i < tallies.size(); ++i) {
       const Tally& t = tallies[i];
@@ -310,12 +304,13 @@ TEST(Meter, SeedsMakeNoKinds) {
   run_ranks(2, [&](int, ncclComm_t comm) {
     std::vector<float> data(kCount, 1.5f), other(kCount);
     for (size_t step = 0; step < kCalls; ++step)
-      submit({Collective::kAllReduce, data.data(), other.data(), kCount, ncclFloat32, ncclSum, comm,
+      submit(comm,
+             {Collective::kAllReduce, data.data(), other.data(), kCount, ncclFloat32, ncclSum,
               nullptr},
              parse_scheme(fmt::format("int8:round=stochastic,seed={}", step)));
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    const std::vector<Tally> tallies = mine.meter.tallies();
+    mine.metrics().meter().collect();
+    const std::vector<Tally> tallies = mine.metrics().meter().tallies();
     ASSERT_EQ(tallies.size(), 1u);
     EXPECT_EQ(tallies[0].calls, kCalls);
     EXPECT_EQ(tallies[0].kind.scheme, parse_scheme("int8:round=stochastic"));
@@ -332,31 +327,31 @@ TEST(Meter, CountsWhatLeavesTheNode) {
   run_ranks(3, [&](int rank, ncclComm_t comm) {
     std::vector<float> data(kCount, 1.5f), other(kCount);
     const auto call = [&](Collective collective, const char* text, int peer) {
-      submit({collective, data.data(), other.data(), kCount, ncclFloat32, ncclSum, comm, nullptr,
-              peer},
+      submit(comm,
+             {collective, data.data(), other.data(), kCount, ncclFloat32, ncclSum, nullptr, peer},
              parse_scheme(text));
     };
     call(Collective::kAllReduce, "int8:algo=twoshot", 0);
     Communicator& c = *communicator(comm);
     EXPECT_EQ(c.topology().nodes(), 1);
-    EXPECT_EQ(c.counters.stats().raw_off_node_bytes, 0u);
-    EXPECT_EQ(c.counters.stats().wire_off_node_bytes, 0u);
-    c.plans.learn(plan::topology_of(std::array<uint64_t, 3>{7, 7, 8}));
+    EXPECT_EQ(c.metrics().counters().stats().raw_off_node_bytes, 0u);
+    EXPECT_EQ(c.metrics().counters().stats().wire_off_node_bytes, 0u);
+    c.routing().plans().learn(plan::topology_of(std::array<uint64_t, 3>{7, 7, 8}));
     call(Collective::kAllReduce, "int8:algo=twoshot", 0);
     // A third of the message, and then the rank's own third, to each rank elsewhere.
     const bool alone = rank == 2;
     size_t raw = alone ? 2 * (kRaw / 3 * 2) : kRaw / 3 * 2;
     size_t wire = (alone ? 2 : 1) * 2 * packed / 3;
-    EXPECT_EQ(c.counters.stats().raw_off_node_bytes, raw);
-    EXPECT_EQ(c.counters.stats().wire_off_node_bytes, wire);
+    EXPECT_EQ(c.metrics().counters().stats().raw_off_node_bytes, raw);
+    EXPECT_EQ(c.metrics().counters().stats().wire_off_node_bytes, wire);
     // A message to the neighbour, and one to the rank that is elsewhere.
     for (const int to : {1, 2})
       if (rank == 0 || rank == to)
         call(rank == 0 ? Collective::kSend : Collective::kRecv, "int8", rank == 0 ? to : 0);
-    EXPECT_EQ(c.counters.stats().raw_off_node_bytes, raw + (rank == 0 ? kRaw : 0));
-    EXPECT_EQ(c.counters.stats().wire_off_node_bytes, wire + (rank == 0 ? packed : 0));
+    EXPECT_EQ(c.metrics().counters().stats().raw_off_node_bytes, raw + (rank == 0 ? kRaw : 0));
+    EXPECT_EQ(c.metrics().counters().stats().wire_off_node_bytes, wire + (rank == 0 ? packed : 0));
     call(Collective::kAllReduce, "off", 0);
-    EXPECT_EQ(c.counters.stats().native_off_node_bytes, raw);
+    EXPECT_EQ(c.metrics().counters().stats().native_off_node_bytes, raw);
     release_communicator(comm, false);
   });
 }
@@ -367,17 +362,18 @@ TEST(Meter, PhasesOfManyChunksAreNoLongerThanTheCall) {
   run_ranks(2, [&](int, ncclComm_t comm) {
     std::vector<float> data(3'000'000, 1.0f);
     for (int k = 0; k < 3; ++k)
-      submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
-              comm, nullptr},
+      submit(comm,
+             {Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
+              nullptr},
              scheme);
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    const Tally t = mine.meter.tallies().at(0);
+    mine.metrics().meter().collect();
+    const Tally t = mine.metrics().meter().tallies().at(0);
     EXPECT_EQ(t.timed, 3u);
     for (const double phase : {t.times.encode, t.times.communicate, t.times.decode})
       EXPECT_LE(phase, t.times.total);
     EXPECT_LE(t.times.total, 1.02 * (t.times.encode + t.times.communicate + t.times.decode) + 0.1);
-    EXPECT_EQ(mine.exact.bytes(), data.size() * sizeof(float));
+    EXPECT_EQ(mine.memory().exact().bytes(), data.size() * sizeof(float));
     release_communicator(comm, false);
   });
 }
@@ -387,13 +383,14 @@ TEST(Meter, AddsUpForTheCInterface) {
   run_ranks(2, [&](int, ncclComm_t comm) {
     std::vector<float> data(4096, 1.5f);
     for (const char* text : {"int8", "int8", "int4"})
-      submit({Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
-              comm, nullptr},
+      submit(comm,
+             {Collective::kAllReduce, data.data(), data.data(), data.size(), ncclFloat32, ncclSum,
+              nullptr},
              parse_scheme(text));
     Communicator& mine = *communicator(comm);
-    mine.meter.collect();
-    terseStats_t stats = mine.counters.stats();
-    mine.meter.add_to(stats);
+    mine.metrics().meter().collect();
+    terseStats_t stats = mine.metrics().counters().stats();
+    mine.metrics().meter().add_to(stats);
     EXPECT_EQ(stats.calls, 3u);
     EXPECT_EQ(stats.timed_calls, 3u);
     EXPECT_EQ(stats.verified_calls, is_compared(comm, 1) ? 3u : 2u);

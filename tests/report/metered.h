@@ -17,7 +17,7 @@ namespace terse::test {
 
 // Whether call `k` of all ranks is compared, but for the first of its kind, which always is.
 inline bool is_compared(ncclComm_t comm, size_t k) {
-  return is_chosen(2, communicator(comm)->agreed.ordinal(), k);
+  return is_chosen(2, communicator(comm)->agreed().ordinal(), k);
 }
 
 // How many of that many calls of one kind are.

@@ -20,8 +20,7 @@ constexpr size_t kLargeCall = size_t{64} << 20;  // bytes, a size at which links
 Request large_call(const Communicator& c, plan::Collective collective, ncclDataType_t datatype) {
   return {.collective = collective,
           .count = kLargeCall / datatype_size(datatype) / plan::shards(collective, c.ranks),
-          .datatype = datatype,
-          .comm = c.comm};
+          .datatype = datatype};
 }
 
 // Example: "two-shot AllReduce int8:block=128,round=nearest". Empty: native.
@@ -32,16 +31,17 @@ std::optional<std::string> compression_of_large(Communicator& c, plan::Collectiv
   compressible(datatype, &dtype);
   const Prospect prospect{collective, request.count, dtype, c.ranks, request.root};
   const Route taken = route_silently(c, request);
-  if (taken.bypass ||
-      nccl_sends_less(taken.scheme, prospect, {c.plans.chunk_policy(), c.topology()}))
+  if (taken.bypass()) return std::nullopt;
+  const Scheme& scheme = taken.compressed().scheme;
+  if (nccl_sends_less(scheme, prospect, {c.routing().plans().chunk_policy(), c.topology()}))
     return std::nullopt;
-  return fmt::format("{} {}", algorithm(c, request, taken.scheme), print_scheme(taken.scheme));
+  return fmt::format("{} {}", algorithm(c, request, scheme), print_scheme(scheme));
 }
 
 // Reason why no large call is compressed: the first condition of a rule that does not hold.
 std::string why_nothing(Communicator& c) {
   const Request request = large_call(c, plan::Collective::kAllReduce, ncclFloat32);
-  const Facts facts = facts_of(request, c.ranks, c.topology(), c.name, c.backend.is_gpu());
+  const Facts facts = facts_of(request, c.ranks, c.topology(), c.name(), c.backend.is_gpu());
   for (const Rule& rule : c.settings.policy.rules) {
     const char* const key = rule.scheme.off ? nullptr : rule.match.refusal(facts);
     if (key == nullptr || std::string_view(key) == "collective") continue;  // of a preset's rules
@@ -52,7 +52,7 @@ std::string why_nothing(Communicator& c) {
     return fmt::format("; the rules are for other values of {}", key);
   }
   const Route taken = route_silently(c, request);
-  return fmt::format("; {}", bypass_reason(taken.bypass.value_or(TERSE_BYPASS_LINK)));
+  return fmt::format("; {}", bypass_reason(taken.bypass().value_or(TERSE_BYPASS_LINK)));
 }
 
 struct Banner {
@@ -93,10 +93,10 @@ enum class BannerState { kNothing, kOfNative, kOfCompressed };
 void announce(Communicator& c) noexcept {
   static std::atomic<BannerState> state{BannerState::kNothing};
   BannerState before = state.load(std::memory_order_relaxed);
-  if (before == BannerState::kOfCompressed || c.announced || !c.agreed.number()) return;
+  if (before == BannerState::kOfCompressed || c.announced() || !c.agreed().number()) return;
   // Several ranks may be in this process, and rank 0 need not come first.
   if (c.rank != 0 || (before == BannerState::kNothing && !c.is_reporting())) return;
-  if (c.announced.exchange(true) || !c.settings.policy.compresses()) return;
+  if (!c.take_announcement() || !c.settings.policy.compresses()) return;
   try {
     const Banner b = banner(c);
     const BannerState now = b.compresses ? BannerState::kOfCompressed : BannerState::kOfNative;
@@ -108,7 +108,8 @@ void announce(Communicator& c) noexcept {
 
 void warn_of_exact_shards(const Job& job) noexcept {
   static std::atomic<bool> warned{false};
-  if (job.request.collective != plan::Collective::kAllGather || !job.delta.own_exact) return;
+  if (job.request.collective != plan::Collective::kAllGather) return;
+  if (!job.compressed().delta.own_exact) return;
   if (job.communicator->rank != 0 || warned.load(std::memory_order_relaxed)) return;
   if (warned.exchange(true)) return;
   job.communicator->log(

@@ -26,8 +26,8 @@ void give_levels(ncclComm_t comm, const char* text, const Settings& settings) {
     require_unanimous(c, fingerprint(print_levels(levels)), trouble,
                       "gives other levels than this rank");
     after_agreeing(c, [&] {
-      c.stream_sets.synchronize();
-      c.codebooks.give(std::move(levels));
+      c.memory().stream_sets().synchronize();
+      c.memory().codebooks().give(std::move(levels));
     });
   });
 }
@@ -36,7 +36,7 @@ size_t get_levels(ncclComm_t comm, char* text, size_t capacity) {
   std::string levels;
   if (const CommunicatorPointer c = find_communicator(comm)) {
     c->read_levels();
-    levels = print_levels(c->codebooks.levels());
+    levels = print_levels(c->memory().codebooks().levels());
   }
   const size_t bytes = levels.size() + 1;
   if (text != nullptr && bytes > capacity)

@@ -55,8 +55,8 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
   after_agreeing(c, [&] {
     std::vector<plan::Range> exact;
     for (const terseRange_t& range : ranges) exact.push_back({range.first, range.count});
-    c.plans.exclude(elements, std::move(exact));
-    c.shadows.forget(elements);  // shadows are of other ranges
+    c.routing().plans().exclude(elements, std::move(exact));
+    c.memory().shadows().forget(elements);  // shadows are of other ranges
   });
 }
 

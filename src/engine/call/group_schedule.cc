@@ -4,10 +4,10 @@
 
 namespace terse {
 
-GroupSchedule schedule(std::span<const Job> jobs, std::pmr::memory_resource* memory) {
+GroupSchedule schedule(std::span<Job> jobs, std::pmr::memory_resource* memory) {
   GroupSchedule s{Jobs(memory), Jobs(memory), !std::ranges::all_of(jobs, &Job::is_native)};
   s.compressed.reserve(jobs.size());
-  for (const Job& job : jobs) (s.is_native(job) ? s.native : s.compressed).push_back(&job);
+  for (Job& job : jobs) (s.is_native(job) ? s.native : s.compressed).push_back(&job);
   return s;
 }
 

@@ -25,6 +25,6 @@ struct GroupSchedule {
   }
 };
 
-GroupSchedule schedule(std::span<const Job> jobs, std::pmr::memory_resource* memory);
+GroupSchedule schedule(std::span<Job> jobs, std::pmr::memory_resource* memory);
 
 }  // namespace terse

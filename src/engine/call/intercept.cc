@@ -24,9 +24,7 @@ CommunicatorPointer state_of(ncclComm_t comm, const Settings& settings) {
 }
 
 // Invalid arguments go to NCCL unchanged, so that NCCL reports them, before `auto` plans with them.
-bool can_be_right(const Request& r) {
-  return r.comm != nullptr && datatype_size(r.datatype) != 0 && fits_memory(r);
-}
+bool can_be_right(const Request& r) { return datatype_size(r.datatype) != 0 && fits_memory(r); }
 
 // A missing root goes to NCCL, too.
 bool root_exists(const Request& r, const Communicator& c) {
@@ -34,11 +32,10 @@ bool root_exists(const Request& r, const Communicator& c) {
 }
 
 // Makes no communicator if no rule compresses anything, unless the call must be refused.
-Interception decline(const Request& r, const Settings& settings) {
+Interception decline(ncclComm_t comm, const Request& r, const Settings& settings) {
   if (r.config.must_compress)
-    if (const auto held = state_of(r.comm, settings))
-      require_not_native(*held, r, TERSE_BYPASS_OFF);
-  if (const auto known = find_communicator(r.comm)) {
+    if (const auto held = state_of(comm, settings)) require_not_native(*held, r, TERSE_BYPASS_OFF);
+  if (const auto known = find_communicator(comm)) {
     trace(*known, r, TERSE_BYPASS_OFF);
     count_bypass(*known, r, TERSE_BYPASS_OFF);
   }
@@ -47,26 +44,27 @@ Interception decline(const Request& r, const Settings& settings) {
 
 // Leaves an observed call to NCCL with the caller's own arguments.
 Interception leave_native(const CommunicatorPointer& held, const Request& r, const Route& taken) {
-  if (taken.bypass)
-    count_bypass(*held, r, *taken.bypass);
+  const std::optional<int> bypass = taken.bypass();
+  if (bypass)
+    count_bypass(*held, r, *bypass);
   else
     observe(held, r, taken);
-  return {.bypass = taken.bypass.value_or(TERSE_BYPASS_OBSERVED)};
+  return {.bypass = bypass.value_or(TERSE_BYPASS_OBSERVED)};
 }
 
 }  // namespace
 
-Interception intercept(const Request& r, const Settings& settings) {
-  if (!can_be_right(r)) return {};
+Interception intercept(ncclComm_t comm, const Request& r, const Settings& settings) {
+  if (comm == nullptr || !can_be_right(r)) return {};
   const bool readable = settings.error.empty();  // else the communicator was made past us
-  if (readable && !settings.policy.compresses()) return decline(r, settings);
-  const CommunicatorPointer held = state_of(r.comm, settings);
+  if (readable && !settings.policy.compresses()) return decline(comm, r, settings);
+  const CommunicatorPointer held = state_of(comm, settings);
   if (held == nullptr) return {};
   Communicator& c = *held;
   if (!root_exists(r, c)) return {};
   if (needs_topology(c, r)) {
     if (settings.observe) return {};  // the ranks would have to meet for it
-    c.health.require_usable();
+    c.health().require_usable();
     if (group_depth() > 0) {
       defer(c, r);
       return {.result = ncclSuccess};
@@ -78,16 +76,17 @@ Interception intercept(const Request& r, const Settings& settings) {
   if (report_is_due() && c.recording(r.stream) == 0) report_anew();
   const Route taken = route(c, r);
   if (settings.observe) return leave_native(held, r, taken);
-  if (taken.bypass) {
-    c.health.require_usable();
-    count_bypass(c, r, *taken.bypass);
+  const std::optional<int> bypass = taken.bypass();
+  if (bypass) {
+    c.health().require_usable();
+    count_bypass(c, r, *bypass);
   }
-  if (taken.bypass && !joins(r)) {
+  if (bypass && !joins(r)) {
     if (group_depth() > 0) group_add_native(held, r.stream);
-    return {.bypass = taken.bypass};
+    return {.bypass = bypass};
   }
   submit(c, r, taken);
-  return {.result = ncclSuccess, .bypass = taken.bypass};
+  return {.result = ncclSuccess, .bypass = bypass};
 }
 
 }  // namespace terse

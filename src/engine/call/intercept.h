@@ -18,7 +18,8 @@ struct Interception {
   std::optional<int> bypass = {};
 };
 
-// Decides by the settings' policy; the settings last as long as the process. Throws Error.
-Interception intercept(const Request& request, const Settings& settings);
+// Decides on a call by the settings' policy; the settings last as long as the process. Throws
+// Error.
+Interception intercept(ncclComm_t comm, const Request& request, const Settings& settings);
 
 }  // namespace terse

@@ -46,11 +46,11 @@ auto on_one_of(const Calls& calls) {
   };
 }
 
-Job decided(const Job& job) {
+void decide(Job& job) {
   Communicator& c = *job.communicator;
-  const Route taken = job.chosen_by ? route(c, job.request, *job.chosen_by) : route(c, job.request);
-  if (taken.bypass) count_bypass(c, job.request, *taken.bypass);
-  return job_by_route(c, job.request, taken);
+  const std::optional<Scheme>& named = std::get<Undecided>(job.route.way).named;
+  job.route = named ? route(c, job.request, *named) : route(c, job.request);
+  if (const auto reason = job.route.bypass()) count_bypass(c, job.request, *reason);
 }
 
 // Returns true if no other job is on its communicator.
@@ -66,7 +66,7 @@ void decide_each(std::span<Job> jobs) {
   std::optional<Error> first;
   std::vector<ncclComm_t> refused;
   for (Job& job : jobs) try {
-      if (job.state == JobState::kUndecided) job = decided(job);
+      if (job.is_undecided()) decide(job);
     } catch (const Error& e) {
       if (!first) first = e;
       if (!is_message(job) || is_alone(jobs, job)) refused.push_back(job.communicator->comm);
@@ -91,17 +91,17 @@ bool keeps_too_much(const Job* job) {
   if (job->is_native() || is_message(*job)) return false;
   const Request& r = job->request;
   const Communicator& c = *job->communicator;
-  const size_t exact = c.plans.exact_elements(r.collective, r.count);
+  const size_t exact = c.routing().plans().exact_elements(r.collective, r.count);
   if (exact == 0) return false;
   if (job->named().algorithm != plan::Algo{} && plan_of_collective(*job)->asked_for) return false;
   const size_t element = datatype_size(r.datatype), raw = message_bytes(r, c.ranks);
-  return exact * element + packing_of(job->scheme.spec).bytes(raw / element) >= raw;
+  return exact * element + packing_of(job->scheme().spec).bytes(raw / element) >= raw;
 }
 
 template <class Condition>
 Jobs take_if(Jobs& jobs, const Condition& condition) {
   Jobs taken(jobs.get_allocator());
-  std::erase_if(jobs, [&](const Job* job) {
+  std::erase_if(jobs, [&](Job* job) {
     if (!condition(job)) return false;
     taken.push_back(job);
     return true;
@@ -135,10 +135,10 @@ void stay_native(const Jobs& jobs, int reason) {
 }
 
 // Decides how AllGathers of differences go; some become NCCL's.
-void decide_on_deltas(std::span<Job> jobs, Jobs& compressed) {
+void decide_on_deltas(Jobs& compressed) {
   std::vector<Job*> asking;
-  for (const Job* job : compressed)
-    if (!job->is_native() && job->scheme.delta) asking.push_back(&jobs[job - jobs.data()]);
+  for (Job* job : compressed)
+    if (!job->is_native() && job->scheme().delta) asking.push_back(job);
   if (asking.empty()) return;
   const std::vector<const Job*> unknown = decide_deltas(asking);
   stay_native(
@@ -147,7 +147,8 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& compressed) {
       TERSE_BYPASS_FALLBACK);
   stay_native(take_if(compressed,
                       [](const Job* job) {
-                        return job->scheme.delta && job->delta.gathers == plan::Gathers::kAsUsual;
+                        return !job->is_native() && job->scheme().delta &&
+                               job->compressed().delta.gathers == plan::Gathers::kAsUsual;
                       }),
               TERSE_BYPASS_DELTA);
 }
@@ -155,7 +156,7 @@ void decide_on_deltas(std::span<Job> jobs, Jobs& compressed) {
 // Requires that all communicators are usable, before any call is made.
 void require_usable(std::span<const Job> jobs) {
   for (const Job& job : jobs) try {
-      job.communicator->health.require_usable();
+      job.communicator->health().require_usable();
     } catch (const std::exception& cause) {
       poison(jobs, cause, [](const Job&) { return false; });
       throw;
@@ -174,28 +175,6 @@ void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements)
 
 }  // namespace
 
-Job job_by_route(Communicator& c, const Request& request, const Route& route) {
-  return {.communicator = &c,
-          .request = request,
-          .scheme = route.scheme,
-          .rule = route.rule,
-          .reduction = route.reduction,
-          .state = route.bypass ? JobState::kNative : JobState::kCompressed,
-          .chosen_by = route.chosen_by,
-          .predicted = route.predicted,
-          .delta = {.own_exact = route.scheme.delta.own_exact}};
-}
-
-Job undecided_job(Communicator& c, const Request& request, std::optional<Scheme> automatic) {
-  return {.communicator = &c,
-          .request = request,
-          .scheme = {},
-          .rule = kNoRule,
-          .reduction = {},
-          .state = JobState::kUndecided,
-          .chosen_by = std::move(automatic)};
-}
-
 std::optional<int> reason_to_stay_native(const Job& job) {
   if (keeps_too_much(&job)) return TERSE_BYPASS_EXACT;
   return sends_more_than_nccl(&job) ? std::optional<int>(TERSE_BYPASS_LINK) : std::nullopt;
@@ -204,7 +183,7 @@ std::optional<int> reason_to_stay_native(const Job& job) {
 void decide(std::vector<Job>& jobs) {
   std::vector<PendingCall> undecided;
   for (const Job& job : jobs)
-    if (job.state == JobState::kUndecided) undecided.push_back({job.communicator, &job.request});
+    if (job.is_undecided()) undecided.push_back({job.communicator, &job.request});
   if (undecided.empty()) return;
   try {
     discover_topology(undecided);
@@ -222,7 +201,7 @@ void run(std::span<Job> jobs) {
   std::pmr::vector<Agreement> agreements(memory.get());
   agreements.reserve(jobs.size());
   for (const Job& job : jobs) {
-    if (job.is_native() && !job.chosen_by)
+    if (job.is_native() && !job.route.choice)
       continue;  // ranks agree on an auto that chose native, too
     const std::optional<int> peer =
         is_message(job) ? std::optional<int>(job.request.root) : std::nullopt;
@@ -236,7 +215,7 @@ void run(std::span<Job> jobs) {
     run_native(s.native);
     stay_native(take_if(s.compressed, keeps_too_much), TERSE_BYPASS_EXACT);
     stay_native(take_if(s.compressed, sends_more_than_nccl), TERSE_BYPASS_LINK);
-    decide_on_deltas(jobs, s.compressed);
+    decide_on_deltas(s.compressed);
     const Jobs unprepared = prepare(s.compressed);
     take_back_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);

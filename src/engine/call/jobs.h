@@ -12,11 +12,6 @@
 
 namespace terse {
 
-Job job_by_route(Communicator& communicator, const Request& request, const Route& route);
-// Job that the policy decides on later, or `automatic` if the scheme is auto.
-Job undecided_job(Communicator& communicator, const Request& request,
-                  std::optional<Scheme> automatic);
-
 // TERSE_BYPASS reason why a job with a scheme is not worth compressing; empty: it is.
 std::optional<int> reason_to_stay_native(const Job& job);
 

@@ -12,7 +12,7 @@
 namespace terse {
 namespace {
 
-// One in so many calls of a communicator has its scheme's error found.
+// Calls of a communicator for each one whose scheme's error is found.
 constexpr uint64_t kProbePeriod = 16;
 
 // Plan of a call that NCCL does, for its times.
@@ -25,7 +25,7 @@ const plan::Plan& native_plan() {
   return plan;
 }
 
-Work work_of(const Job& job) {
+Work work_of(Job& job) {
   Work work;
   work.push_back(&job);
   return work;
@@ -44,9 +44,10 @@ class Observation {
   void begin() {
     if (native_anyway_ || c().recording(stream()) != 0) return;
     const CallKind kind = kind_of(job_);
-    const uint64_t number = c().observed_calls, ordinal = c().agreed.ordinal();
-    const bool probed = !c().meter.knows(kind) || is_chosen(kProbePeriod, ordinal, number);
-    sample_ = c().meter.start(native_plan(), kind, {ordinal, number, {}}, probed);
+    const uint64_t number = c().metrics().observed_calls(), ordinal = c().agreed().ordinal();
+    const bool probed =
+        !c().metrics().meter().knows(kind) || is_chosen(kProbePeriod, ordinal, number);
+    sample_ = c().metrics().meter().start(native_plan(), kind, {ordinal, number, {}}, probed);
     if (sample_ == nullptr) return;
     enter();
     if (probed) probe(number);
@@ -64,7 +65,7 @@ class Observation {
     }
     if (native_anyway_) return count_bypass(c(), job_.request, *native_anyway_);
     count(std::exchange(sample_, nullptr));
-    ++c().observed_calls;
+    c().metrics().count_observed_call();
     count_bypass(c(), job_.request, TERSE_BYPASS_OBSERVED);
   }
 
@@ -73,12 +74,12 @@ class Observation {
     Sample* const sample = std::exchange(sample_, nullptr);
     if (sample == nullptr) return;
     sample->finish(lane());
-    c().meter.drop(sample);
+    c().metrics().meter().drop(sample);
   }
 
  private:
   Communicator& c() const { return *held_; }
-  StreamSet& streams() const { return c().stream_sets.of(stream()); }
+  StreamSet& streams() const { return c().memory().stream_sets().of(stream()); }
   Stream lane() const { return streams().lanes()[0]; }
   bool is_synchronous() const {
     return stream() == nullptr && c().backend.null_stream_is_synchronous();
@@ -95,26 +96,26 @@ class Observation {
     const PlanPointer plan = plan_of(work_of(job_), {});
     const codec::Dtype dtype = dtype_of(job_);
     const size_t elements = plan->buffers.front().send_bytes / codec::dtype_size(dtype);
-    c().error_probe.enqueue(lane(), job_.scheme.spec, {job_.request.send, elements, dtype}, number,
-                            *sample_);
+    c().metrics().error_probe().enqueue(lane(), job_.scheme().spec,
+                                        {job_.request.send, elements, dtype}, number, *sample_);
     if (is_synchronous()) return streams().synchronize();
     c().backend.record(streams().finished_event(), lane());
     c().backend.wait(stream(), streams().finished_event());
   }
 
-  void count(Sample* sample) const {
+  void count(Sample* sample) {
     const Work work = work_of(job_);
     const Request& r = job_.request;
-    const Saving saving = c().savings.of(c().settings, job_.scheme,
-                                         {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
-                                         {c().plans.chunk_policy(), c().topology()});
-    c().meter.count({.kind = kind_of(job_),
-                     .sent = sent(work, *plan_of(work, {})).front(),
-                     .predicted = saving.compressed,
-                     .predicted_native = saving.native,
-                     .elements = r.count,
-                     .dtype = dtype_of(job_)},
-                    sample);
+    const Saving saving = c().routing().savings().of(
+        c().settings, job_.scheme(), {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
+        {c().routing().plans().chunk_policy(), c().topology()});
+    c().metrics().meter().count({.kind = kind_of(job_),
+                                 .sent = sent(work, *plan_of(work, {})).front(),
+                                 .predicted = saving.compressed,
+                                 .predicted_native = saving.native,
+                                 .elements = r.count,
+                                 .dtype = dtype_of(job_)},
+                                sample);
   }
 
   CommunicatorPointer held_;
@@ -123,7 +124,7 @@ class Observation {
   Sample* sample_ = nullptr;
 };
 
-// Of the thread.
+// Observations of the thread.
 struct Observations {
   std::vector<Observation> all;
 };
@@ -147,7 +148,7 @@ void observe(const CommunicatorPointer& held, const Request& request, const Rout
     validate(request, held->rank, held->ranks);
     std::vector<Observation>& all = ThreadLocal<Observations>::get().all;
     const bool first = std::ranges::find(all, request.stream, &Observation::stream) == all.end();
-    all.emplace_back(held, job_by_route(*held, request, route));
+    all.emplace_back(held, Job{held.get(), request, route});
     // Calls of a group take their time together.
     if (first) all.back().begin();
   });

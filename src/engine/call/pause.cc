@@ -11,8 +11,7 @@ namespace {
 // Exchanges nothing between ranks: after an error on one rank the others may still be at calls, and
 // would take it for a part of those. A communicator's end takes its pauses along.
 void resume(ncclComm_t comm) {
-  if (const CommunicatorPointer held = find_communicator(comm); held && held->pauses > 0)
-    --held->pauses;
+  if (const CommunicatorPointer held = find_communicator(comm)) held->routing().resume();
 }
 
 }  // namespace
@@ -23,9 +22,9 @@ void pause(ncclComm_t comm, bool paused, const Settings& settings) {
   if (!paused) return resume(comm);
   const CommunicatorPointer held = communicator(comm, settings);
   Communicator& c = *held;
-  if (c.pauses == 0)
+  if (!c.routing().is_paused())
     c.with_context([&] { require_unanimous(c, 1, {}, "does not pause where this rank does"); });
-  ++c.pauses;
+  c.routing().pause();
 }
 
 }  // namespace terse

@@ -57,8 +57,9 @@ void add(Job job) {
     run({&job, 1});
 }
 
-void compress(Communicator& c, const Request& request, const Route& route) {
-  if (request.count != 0) add(job_by_route(c, request, route));
+// Adds a call whose route is known; a compressed one of no elements is done.
+void add(Communicator& c, const Request& request, const Route& route) {
+  if (route.bypass() || request.count != 0) add({&c, request, route});
 }
 
 // Checks a call's arguments as NCCL does, which drops a group with an invalid call.
@@ -78,10 +79,9 @@ void check_arguments(const Request& request, Place... place) {
 }
 
 // Communicator of a call, made if there are settings for it.
-CommunicatorPointer known(const Request& request, const Settings* settings) noexcept {
+CommunicatorPointer known(ncclComm_t comm, const Settings* settings) noexcept {
   try {
-    return settings != nullptr ? communicator(request.comm, *settings)
-                               : find_communicator(request.comm);
+    return settings != nullptr ? communicator(comm, *settings) : find_communicator(comm);
   } catch (...) {
     return nullptr;
   }
@@ -92,64 +92,65 @@ void keep_first_error() {
 }
 
 // Poisons the communicator of a call that fails on this rank alone, as for want of memory.
-void poison_for(const Request& request, const std::exception& cause, const Settings* settings) {
-  if (const auto c = known(request, settings)) c->poison(request.stream, cause);
+void poison_for(ncclComm_t comm, const Request& request, const std::exception& cause,
+                const Settings* settings) {
+  if (const auto c = known(comm, settings)) c->poison(request.stream, cause);
   keep_first_error();
 }
 
 // Checks the call; an error in a group is also the group's.
 template <class Body>
-void submitting(const Request& request, const Settings* settings, const Body& body) {
+void submitting(ncclComm_t comm, const Request& request, const Settings* settings,
+                const Body& body) {
   try {
     check_arguments(request);
     body();
   } catch (Error& e) {
-    if (const auto c = find_communicator(request.comm)) c->add_context(e);
+    if (const auto c = find_communicator(comm)) c->add_context(e);
     keep_first_error();
-    group_note_refusal(request);
+    group_note_refusal(comm, request);
     throw;
   } catch (const std::exception& e) {
-    poison_for(request, e, settings);
+    poison_for(comm, request, e, settings);
     throw;
   }
 }
 
 }  // namespace
 
-void submit(const Request& request, const Scheme* named, const Settings& settings) {
-  submitting(request, &settings, [&] {
+void submit(ncclComm_t comm, const Request& request, const Scheme* named,
+            const Settings& settings) {
+  submitting(comm, request, &settings, [&] {
+    check_as_nccl([&] {
+      if (comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
+    });
     if (named == nullptr) fail(ncclInvalidArgument, "the scheme is null");
     const Scheme& scheme = *named;
-    const CommunicatorPointer held =
-        check_as_nccl([&] { return communicator(request.comm, settings); });
+    const CommunicatorPointer held = check_as_nccl([&] { return communicator(comm, settings); });
     Communicator& c = *held;
     check_arguments(request, c.rank, c.ranks);
     if (needs_topology(c, scheme)) {
-      if (group_depth() > 0) return add_to_group(undecided_job(c, request, scheme));
+      if (group_depth() > 0) return add_to_group({&c, request, {.way = Undecided{scheme}}});
       const PendingCall alone{&c, &request};
       discover_topology({&alone, 1});
     }
     const Route taken = route(c, request, scheme);
-    if (!taken.bypass) return compress(c, request, taken);
-    count_bypass(c, request, *taken.bypass);
-    add(job_by_route(c, request, taken));
+    if (const auto reason = taken.bypass()) count_bypass(c, request, *reason);
+    add(c, request, taken);
   });
 }
 
 void submit(Communicator& c, const Request& request, const Route& route) {
-  submitting(request, nullptr, [&] {
+  submitting(c.comm, request, nullptr, [&] {
     check_arguments(request, c.rank, c.ranks);
-    if (route.bypass)
-      add(job_by_route(c, request, route));
-    else
-      compress(c, request, route);
+    add(c, request, route);
   });
 }
 
 void defer(Communicator& c, const Request& request) {
-  submitting(request, nullptr, [&] {
+  submitting(c.comm, request, nullptr, [&] {
     check_arguments(request, c.rank, c.ranks);
-    add_to_group(undecided_job(c, request, {}));
+    add_to_group({&c, request, {.way = Undecided{}}});
   });
 }
 
@@ -169,9 +170,9 @@ void group_abandon(const std::exception& cause, FailureScope scope) noexcept {
       communicator->poison(stream, cause);
 }
 
-void group_note_refusal(const Request& request) {
+void group_note_refusal(ncclComm_t comm, const Request& request) {
   if (current().depth > 0 && !plan::is_point_to_point(request.collective))
-    current().refused.push_back(request.comm);
+    current().refused.push_back(comm);
 }
 
 void group_add_native(const CommunicatorPointer& communicator, Stream stream) {
@@ -200,7 +201,7 @@ void group_join_streams() {
 
 bool group_reduces_by(ncclComm_t comm, ncclRedOp_t op) {
   return std::ranges::any_of(current().pending, [&](const Job& job) {
-    return job.request.comm == comm && job.request.op == op;
+    return job.communicator->comm == comm && job.request.op == op;
   });
 }
 
@@ -220,9 +221,7 @@ void group_call_nccl() {
 }
 
 void group_call_nccl_for_messages() {
-  const auto is_for_nccl = [](const Job& job) {
-    return job.state == JobState::kNative && !job.chosen_by;
-  };
+  const auto is_for_nccl = [](const Job& job) { return job.is_native() && !job.route.choice; };
   if (current().natives.empty() && std::ranges::all_of(current().pending, is_for_nccl))
     group_call_nccl();
 }

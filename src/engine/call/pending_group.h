@@ -9,9 +9,11 @@ namespace terse {
 // Compresses the call with the scheme if it can be, or hands it to NCCL and counts the reason.
 // Inside a group both happen at the outermost group_end(). Throws Error, also for an invalid
 // scheme.
-void submit(const Request& request, const Scheme* scheme, const Settings& settings);
-inline void submit(const Request& request, const Scheme& scheme, const Settings& settings) {
-  submit(request, &scheme, settings);
+void submit(ncclComm_t comm, const Request& request, const Scheme* scheme,
+            const Settings& settings);
+inline void submit(ncclComm_t comm, const Request& request, const Scheme& scheme,
+                   const Settings& settings) {
+  submit(comm, request, &scheme, settings);
 }
 
 // Submits a call that will be compressed; or a message of a group that goes to NCCL as it is, in
@@ -39,7 +41,7 @@ void group_abandon(const std::exception& cause, FailureScope scope) noexcept;
 
 // Notes a call that is refused before anything has come of it: on all ranks, but for a message,
 // which two ranks have.
-void group_note_refusal(const Request& request);
+void group_note_refusal(ncclComm_t comm, const Request& request);
 
 // Notes a call of the thread's group that NCCL has got.
 void group_add_native(const CommunicatorPointer& communicator, Stream stream);

@@ -10,9 +10,7 @@
 namespace terse {
 namespace {
 
-Route bypass(int reason, uint32_t rule) {
-  return {.scheme = {}, .rule = rule, .reduction = {}, .bypass = reason};
-}
+Route bypass(int reason, uint32_t rule) { return {.rule = rule, .way = Native{reason}}; }
 
 Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
@@ -22,30 +20,32 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   if (const auto reason = bypass_reason(request, c.ranks, scheme)) return bypass(*reason, rule);
   const bool to_itself = plan::is_point_to_point(request.collective) && request.root == c.rank;
   if (to_itself) return bypass(TERSE_BYPASS_ONE_RANK, rule);
-  const std::optional<Reduction> reduction = c.operators.find(request);
+  const std::optional<Reduction> reduction = c.routing().operators().find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // unknown operator
   if (is_native_within_nodes(request, scheme)) return bypass(TERSE_BYPASS_OP, rule);
-  return {.scheme = scheme, .rule = rule, .reduction = *reduction, .bypass = {}};
+  return {.rule = rule,
+          .way = Compressed{.scheme = scheme,
+                            .reduction = *reduction,
+                            .delta = {.own_exact = scheme.delta.own_exact}}};
 }
 
 Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint32_t rule) {
   if (const auto reason = bypass_reason(request, c.ranks, wanted)) return bypass(*reason, rule);
-  if (request.count == 0) return {.scheme = wanted, .rule = rule, .reduction = {}, .bypass = {}};
+  if (request.count == 0) return {.rule = rule, .way = Compressed{wanted}};
   if (plan::is_point_to_point(request.collective))
     c.fail(ncclInvalidUsage, "auto is for collectives of all ranks, not for {}",
            plan::name(request.collective));
   codec::Dtype dtype{};
   compressible(request.datatype, &dtype);
   const Prediction& taken = c.with_context([&]() -> const Prediction& {
-    return c.chooser.of(c.settings, wanted,
-                        {request.collective, request.count, dtype, c.ranks, request.root},
-                        {c.plans.chunk_policy(), c.topology()});
+    return c.routing().chooser().of(
+        c.settings, wanted, {request.collective, request.count, dtype, c.ranks, request.root},
+        {c.routing().plans().chunk_policy(), c.topology()});
   });
   Route way = taken.scheme.off ? bypass(TERSE_BYPASS_AUTO, rule)
                                : compress_if_possible(c, request, taken.scheme, rule);
-  way.scheme.seed = wanted.seed;
-  way.chosen_by = wanted;
-  way.predicted = *taken.seconds;
+  if (!way.bypass()) way.compressed().scheme.seed = wanted.seed;
+  way.choice = Choice{wanted, *taken.seconds};
   return way;
 }
 
@@ -131,7 +131,7 @@ bool needs_topology(const Communicator& c, const Request& request) {
     return true;
   if (!policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
-         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name, c.backend.is_gpu()));
+         policy.turns_on_nodes(facts_of(request, c.ranks, {}, c.name(), c.backend.is_gpu()));
 }
 
 void discover_topology(std::span<const PendingCall> calls) {
@@ -144,10 +144,10 @@ void discover_topology(std::span<const PendingCall> calls) {
 
 // A call's own configuration precedes the rules, unless it says off.
 Route route_silently(Communicator& c, const Request& request) {
-  if (c.pauses > 0 || request.config.exact) return bypass(TERSE_BYPASS_OFF, kNoRule);
+  if (c.routing().is_paused() || request.config.exact) return bypass(TERSE_BYPASS_OFF, kNoRule);
   if (request.config.native) return bypass(TERSE_BYPASS_CONFIG, kNoRule);
   const Decision decision = c.settings.policy.decide(
-      facts_of(request, c.ranks, c.topology(), c.name, c.backend.is_gpu()));
+      facts_of(request, c.ranks, c.topology(), c.name(), c.backend.is_gpu()));
   const bool says_off = decision.scheme == nullptr && decision.rule != kNoRule;
   if (const Scheme* const own = request.config.scheme.get(); own != nullptr && !says_off)
     return route_by(c, request, *own, kNoRule);
@@ -157,7 +157,7 @@ Route route_silently(Communicator& c, const Request& request) {
 
 Route route(Communicator& c, const Request& request) {
   const Route way = traced(c, request, route_silently(c, request));
-  if (way.bypass) require_not_native(c, request, *way.bypass);
+  if (const auto reason = way.bypass()) require_not_native(c, request, *reason);
   return way;
 }
 
@@ -168,10 +168,11 @@ void require_not_native(const Communicator& c, const Request& r, int reason) {
 }
 
 void count_bypass(Communicator& c, const Request& r, int reason) {
-  c.counters.add_size(reason == TERSE_BYPASS_OFF ? Outcome::kNative : Outcome::kSkipped,
-                      message_bytes(r, c.ranks));
-  c.counters.add_native(reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
-                                                  {c.ranks, c.rank, r.root}, c.topology()));
+  c.metrics().counters().add_size(reason == TERSE_BYPASS_OFF ? Outcome::kNative : Outcome::kSkipped,
+                                  message_bytes(r, c.ranks));
+  c.metrics().counters().add_native(
+      reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
+                                {c.ranks, c.rank, r.root}, c.topology()));
 }
 
 }  // namespace terse

@@ -6,19 +6,10 @@
 #include <optional>
 #include <span>
 
-#include "engine/comm/communicator.h"
+#include "engine/run/job.h"
 #include "policy/policy.h"
 
 namespace terse {
-
-struct Route {
-  Scheme scheme;
-  uint32_t rule = kNoRule;  // in the policy; kNoRule: the caller named the scheme
-  Reduction reduction;
-  std::optional<int> bypass;             // a TERSE_BYPASS reason
-  std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
-  double predicted = 0;                  // seconds, by auto
-};
 
 // Returns true if ranks must exchange their nodes before the policy decides on the call, as at the
 // first call of a communicator made past the preload library. If any rule goes by nodes, every call

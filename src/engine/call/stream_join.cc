@@ -16,7 +16,7 @@ void join_streams(Communicator& c, const std::vector<Stream>& streams) {
   if (b.null_stream_is_synchronous() && std::ranges::find(streams, Stream{}) != streams.end())
     return synchronize(b, streams);
   const Stream first = streams.front();
-  const Event event = c.stream_sets.of(first).caller_event();
+  const Event event = c.memory().stream_sets().of(first).caller_event();
   for (const Stream stream : streams) {
     if (stream == first) continue;
     b.record(event, stream);

@@ -9,7 +9,7 @@
 namespace terse {
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
   const plan::Shape shape =
-      c.plans.shape(scheme.forms(), r.count, datatype_size(r.datatype), r.root);
+      c.routing().plans().shape(scheme.forms(), r.count, datatype_size(r.datatype), r.root);
   return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
 }
 
@@ -23,9 +23,11 @@ std::string_view dtype_name(ncclDataType_t dtype) {
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {
   const std::string rule =
       way.rule == kNoRule ? "" : describe_rule(c.settings.policy.rules.at(way.rule)) + ": ";
-  if (way.bypass) return fmt::format("{}native, {}", rule, bypass_reason(*way.bypass));
+  if (const auto reason = way.bypass())
+    return fmt::format("{}native, {}", rule, bypass_reason(*reason));
   if (r.count == 0) return rule + "no elements, nothing to do";
-  return fmt::format("{}{}, {}", rule, print_scheme(way.scheme), algorithm(c, r, way.scheme));
+  const Scheme& scheme = way.compressed().scheme;
+  return fmt::format("{}{}, {}", rule, print_scheme(scheme), algorithm(c, r, scheme));
 }
 
 }  // namespace
@@ -37,7 +39,7 @@ void trace(const Communicator& c, const Request& r, const Route& way) {
 }
 
 void trace(const Communicator& c, const Request& r, int bypass_reason) {
-  trace(c, r, {.scheme = {}, .reduction = {}, .bypass = bypass_reason});
+  trace(c, r, Route{.way = Native{bypass_reason}});
 }
 
 }  // namespace terse

@@ -44,7 +44,7 @@ report::Levels row_of(const Levels& l) {
           .at = l.at};
 }
 
-// By lane number.
+// Indexed by lane number.
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate 0", "communicate 1"};
 static_assert(std::size(kLaneNames) == plan::kLanes);
 
@@ -82,27 +82,28 @@ std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
 }  // namespace
 
 report::Communicator account_of(Communicator& c, bool whole) {
-  report::Communicator r{.id = c.agreed.identity(),
-                         .names = {c.name, c.made_from, c.agreed.number()},
+  report::Communicator r{.id = c.agreed().identity(),
+                         .names = {c.name(), c.made_from(), c.agreed().number()},
                          .rank = c.rank,
                          .ranks = c.ranks,
                          .released = whole};
-  const plan::Topology topology = c.plans.topology_now();
+  const plan::Topology topology = c.routing().plans().topology_now();
   r.nodes = topology.nodes();
   if (r.nodes != 0) r.node = topology.node[c.rank];
-  const terseStats_t stats = c.counters.stats();
+  const terseStats_t stats = c.metrics().counters().stats();
   r.native = {stats.native_bytes, stats.native_off_node_bytes};
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
     if (stats.bypasses[reason] != 0) r.bypasses[bypass_reason(reason)] = stats.bypasses[reason];
-  r.deltas = deltas_of(c.shadows);
+  r.deltas = deltas_of(c.memory().shadows());
   r.scratch_bytes = stats.scratch_bytes;
-  r.state_bytes = c.state_bytes();
-  r.verify_bytes = c.exact.bytes();
-  const auto [compressed, skipped, native] = c.counters.sizes();
+  r.state_bytes = c.memory().state_bytes();
+  r.verify_bytes = c.memory().exact().bytes();
+  const auto [compressed, skipped, native] = c.metrics().counters().sizes();
   r.sizes = {compressed, skipped, native};
-  for (const TracedCall& call : c.meter.traced()) r.trace.push_back(row_of(call));
-  for (const Levels& levels : c.codebooks.levels()) r.levels.push_back(row_of(levels));
-  for (const Tally& tally : c.meter.tallies()) r.rows.push_back(row_of(tally, c.settings.policy));
+  for (const TracedCall& call : c.metrics().meter().traced()) r.trace.push_back(row_of(call));
+  for (const Levels& levels : c.memory().codebooks().levels()) r.levels.push_back(row_of(levels));
+  for (const Tally& tally : c.metrics().meter().tallies())
+    r.rows.push_back(row_of(tally, c.settings.policy));
   return r;
 }
 

@@ -44,7 +44,7 @@ struct Prediction {
   Scheme scheme;  // with the algorithm; off: native
   std::optional<double> seconds;
   bool measured = false;  // otherwise by the model
-  // What the profile lacks to predict a native call; null: nothing.
+  // Part that the profile lacks to predict a native call; null: nothing.
   const char* lacking = nullptr;
 };
 

@@ -23,19 +23,17 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
                            ncclComm_t comm)
     : CommIdentity(settings, library, comm),
       backend(backend),
-      mismatch(backend),
-      plans(rank, ranks, chunk_policy_of(settings, backend.chunk_policy())),
-      meter(backend, settings),
-      exact(backend),
-      states(backend),
-      shadows(backend, ranks),
-      codebooks(backend, settings),
-      stream_sets(backend) {}
+      mismatch_(backend),
+      health_(*this, mismatch_),
+      routing_(rank, ranks, chunk_policy_of(settings, backend.chunk_policy())),
+      metrics_(backend, settings),
+      memory_(backend, settings, ranks) {}
 
 terseStats_t Communicator::current_stats() {
-  terseStats_t current = counters.stats();
-  current.nodes = static_cast<size_t>(plans.topology_now().nodes());
-  current.state_bytes = state_bytes();
+  const Shadows& shadows = memory_.shadows();
+  terseStats_t current = metrics_.counters().stats();
+  current.nodes = static_cast<size_t>(routing_.plans().topology_now().nodes());
+  current.state_bytes = memory_.state_bytes();
   current.delta_calls = shadows.differences();
   current.delta_unchanged = shadows.unchanged();
   current.delta_full[TERSE_FULL_FIRST] = shadows.in_full(InFull::kFirst);
@@ -43,8 +41,8 @@ terseStats_t Communicator::current_stats() {
   current.delta_full[TERSE_FULL_EVERY] = shadows.in_full(InFull::kEvery);
   current.delta_full[TERSE_FULL_MEMORY] = shadows.in_full(InFull::kMemory);
   current.delta_full[TERSE_FULL_NONFINITE] = shadows.in_full(InFull::kNonfinite);
-  meter.collect();
-  meter.add_to(current);
+  metrics_.meter().collect();
+  metrics_.meter().add_to(current);
   return current;
 }
 
@@ -52,8 +50,8 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
   const auto longest = std::chrono::seconds(10 * settings.timeout_seconds);
   const auto limit = Clock::now() + longest;
   while (result == ncclInProgress) {
-    const std::optional<ncclResult_t> now = health.async_state();
-    health.require_usable();
+    const std::optional<ncclResult_t> now = health_.async_state();
+    health_.require_usable();
     result = *now;
     if (result != ncclInProgress) break;
     if (Clock::now() > limit)
@@ -66,10 +64,10 @@ void Communicator::settle(ncclResult_t result, const char* call) const {
 
 void Communicator::poison(Stream stream, const std::exception& cause) noexcept {
   try {
-    if (recording(stream) == 0) health.poison(cause);
+    if (recording(stream) == 0) health_.poison(cause);
   } catch (const Error& e) {
     // A broken recording is no failure of the communicator.
-    if (e.result != ncclInvalidUsage) health.poison(cause);
+    if (e.result != ncclInvalidUsage) health_.poison(cause);
   }
 }
 
@@ -81,7 +79,7 @@ bool Communicator::wait_until(const std::function<bool()>& so,
                               std::optional<Clock::time_point> limit) const {
   auto pause = std::chrono::microseconds(20);
   while (!so()) {
-    health.require_healthy();
+    health_.require_healthy();
     if (limit && Clock::now() > *limit) return false;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(1000));
@@ -91,7 +89,7 @@ bool Communicator::wait_until(const std::function<bool()>& so,
 
 bool Communicator::ended() noexcept {
   try {
-    return stream_sets.ended() && !awaits_ranks();
+    return memory_.stream_sets().ended() && !memory_.awaits_ranks();
   } catch (const Error&) {
     return true;  // a failed device leaves nothing to wait for
   }
@@ -103,13 +101,8 @@ float Communicator::mean_factor() const {
   return factor;
 }
 
-bool Communicator::awaits_ranks() const noexcept {
-  return (control_buffer != nullptr && !control_buffer->has_ended()) ||
-         !std::ranges::all_of(left_, [](const auto& left) { return left->has_ended(); });
-}
-
 void Communicator::require_all_came() const {
-  if (awaits_ranks())
+  if (memory_.awaits_ranks())
     fail(ncclInvalidUsage,
          "not every rank came to a call on which they decide together, for which NCCL waits still: "
          "it is good for nothing but to be aborted");
@@ -120,8 +113,8 @@ bool Communicator::drains() noexcept {
   std::optional<Clock::time_point> limit;
   auto pause = std::chrono::microseconds(20);
   try {
-    while (!stream_sets.idle()) {
-      const std::optional<ncclResult_t> now = health.async_state();
+    while (!memory_.stream_sets().idle()) {
+      const std::optional<ncclResult_t> now = health_.async_state();
       if (!now) return false;
       const bool failed = *now != ncclSuccess && *now != ncclInProgress;
       if (failed && !limit) limit = Clock::now() + kGrace;
@@ -137,27 +130,28 @@ bool Communicator::drains() noexcept {
 
 void Communicator::conclude() noexcept {
   try {
-    stream_sets.synchronize();
+    memory_.stream_sets().synchronize();
   } catch (const Error& e) {
     log(LogLevel::kInfo, "{}", e.message);
   }
-  meter.collect();
-  codebooks.collect();
+  metrics_.meter().collect();
+  memory_.codebooks().collect();
   save_fitted();
 }
 
-bool Communicator::is_reporting() const { return leads(agreed.identity(), rank); }
+bool Communicator::is_reporting() const { return leads(agreed().identity(), rank); }
 
 // Levels learned before a failure may be of data that not all ranks have sent.
 void Communicator::save_fitted() const noexcept {
-  if (health.usable() && is_of_this_process())
-    save_levels(settings, codebooks.fitted_levels(), codebooks.continued_levels());
+  if (health_.usable() && is_of_this_process())
+    save_levels(settings, memory_.codebooks().fitted_levels(),
+                memory_.codebooks().continued_levels());
 }
 
 void Communicator::read_levels() noexcept {
   const std::lock_guard lock(saving_);
   using Clock = std::chrono::steady_clock;
-  unsaved_ = codebooks.collect() || unsaved_;
+  unsaved_ = memory_.codebooks().collect() || unsaved_;
   if (!unsaved_) return;
   const auto begin = Clock::now();
   if (begin < next_save_) return;

@@ -12,24 +12,12 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/comm/binding.h"
-#include "engine/comm/chooser.h"
-#include "engine/comm/codebooks.h"
-#include "engine/comm/control_buffer.h"
-#include "engine/comm/counters.h"
-#include "engine/comm/exact_memory.h"
+#include "engine/comm/comm_memory.h"
+#include "engine/comm/comm_metrics.h"
+#include "engine/comm/comm_routing.h"
 #include "engine/comm/health.h"
 #include "engine/comm/identity.h"
 #include "engine/comm/mismatch.h"
-#include "engine/comm/plans.h"
-#include "engine/comm/reductions.h"
-#include "engine/comm/reservations.h"
-#include "engine/comm/savings.h"
-#include "engine/comm/shadows.h"
-#include "engine/comm/state.h"
-#include "engine/comm/stream_sets.h"
-#include "engine/observe/error_probe.h"
-#include "engine/observe/meter.h"
 #include "terse/terse.h"
 
 namespace terse {
@@ -41,34 +29,18 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
                ncclComm_t comm);
 
   Backend& backend;
-  // Before the stream sets, whose work reports to it.
-  MismatchReport mismatch;
-  CommHealth health{*this, mismatch};
 
-  Operators operators;  // made on this communicator
-  Plans plans;
-  Chooser chooser;
-  Counters counters;
-  // Declared before the stream sets, whose work refers to their memory: they are destroyed after
-  // it.
-  Meter meter;
-  ErrorProbe error_probe{backend};  // of observed calls
-  Savings savings;
-  uint64_t observed_calls = 0;
-  ExactMemory exact;
-  States states;
-  Shadows shadows;
-  int pauses = 0;                      // if positive, calls by the policy stay native
-  std::atomic<bool> announced{false};  // startup line already logged or suppressed (call/banner.h)
-  Codebooks codebooks;
-  Bindings bindings;
-  StreamSets stream_sets;
-  Reservations reservations;
-  // Buffer of the host all-gathers. Made at the first agreement, while there is memory; null
-  // before.
-  std::unique_ptr<ControlBuffer> control_buffer;
+  MismatchReport& mismatch() { return mismatch_; }
+  CommHealth& health() { return health_; }
+  const CommHealth& health() const { return health_; }
+  CommRouting& routing() { return routing_; }
+  const CommRouting& routing() const { return routing_; }
+  CommMetrics& metrics() { return metrics_; }
+  const CommMetrics& metrics() const { return metrics_; }
+  CommMemory& memory() { return memory_; }
+  const CommMemory& memory() const { return memory_; }
 
-  const plan::Topology& topology() const { return plans.topology(); }
+  const plan::Topology& topology() const { return routing_.plans().topology(); }
 
   // The counters, and the present state beside them.
   terseStats_t current_stats();
@@ -85,15 +57,12 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
   uint64_t recording(Stream stream) const;
 
   // Blocks until so() is true. Returns false at the limit. Throws meanwhile as
-  // health.require_healthy() does.
+  // health().require_healthy() does.
   bool wait_until(const std::function<bool()>& so,
                   std::optional<std::chrono::steady_clock::time_point> limit = {}) const;
 
   // Factor of an average: one number on all ranks, however a thread rounds.
   float mean_factor() const;
-
-  // Bytes of memory that keeps its contents from call to call.
-  size_t state_bytes() const { return states.bytes() + shadows.bytes() + codebooks.bytes(); }
 
   // Returns true if it is the first communicator of this process on which the ranks have agreed, or
   // another rank of that one (observe/reporting_comm.h). For a communicator whose ranks have
@@ -104,10 +73,6 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
   // at most a twentieth of the time.
   void read_levels() noexcept;
 
-  // Keeps the buffer of a failed all-gather, which may still wait there, until the communicator
-  // ends.
-  void leave(std::unique_ptr<ControlBuffer> own) { left_.push_back(std::move(own)); }
-
   // Returns true if nothing that was enqueued for it is left, recorded or not. Does not block.
   bool ended() noexcept;
 
@@ -115,11 +80,12 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
   // for ever, or if the communicator is aborted.
   bool drains() noexcept;
 
-  // Returns true while an abandoned all-gather is still queued in NCCL: until all ranks have come,
-  // or NCCL's communicator is aborted.
-  bool awaits_ranks() const noexcept;
-  // Throws Error if awaits_ranks().
+  // Throws Error if an abandoned all-gather is still queued in NCCL.
   void require_all_came() const;
+
+  // Returns true once: for the startup line, which is logged or suppressed by then.
+  bool take_announcement() { return !announced_.exchange(true); }
+  bool announced() const { return announced_; }
 
   // Waits until all calls are done, and reads what was measured. Ignores errors.
   void conclude() noexcept;
@@ -127,10 +93,16 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
  private:
   void save_fitted() const noexcept;
 
-  std::vector<std::unique_ptr<ControlBuffer>> left_;
+  // Last, and so destroyed first: the memory, whose streams' work reports to the rest.
+  MismatchReport mismatch_;
+  CommHealth health_;
+  CommRouting routing_;
+  CommMetrics metrics_;
+  std::atomic<bool> announced_{false};
   std::mutex saving_;     // of saving levels, by the calling thread or any that asks
   bool unsaved_ = false;  // levels came since they were saved
   std::chrono::steady_clock::time_point next_save_{};
+  CommMemory memory_;
 };
 
 // Held by whoever works with a communicator, for another thread may abort it meanwhile.

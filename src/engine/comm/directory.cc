@@ -93,7 +93,7 @@ void free_state(CommunicatorPointer state) noexcept {
   try {
     d.to_trim.insert(&backend);
   } catch (const std::bad_alloc&) {
-    // It keeps its memory until another one goes.
+    // Keeps its memory until another one goes.
   }
 }
 
@@ -272,8 +272,8 @@ CommunicatorPointer communicator(ncclComm_t comm, const Settings& settings) {
     Directory& d = directory();
     const std::lock_guard lock(d.mutex);
     if (const auto named = d.find(comm, Stage::kNamed); named != d.entries.end()) {
-      made->name = std::move(named->second.naming.name);
-      made->made_from = std::move(named->second.naming.made_from);
+      auto& [name, made_from] = named->second.naming;
+      made->set_names(std::move(name), std::move(made_from));
       d.entries.erase(named);
     }
     // Another thread may have made it meanwhile.
@@ -289,9 +289,7 @@ void name_communicator(ncclComm_t comm, const char* name, std::string made_from)
   const std::lock_guard lock(d.mutex);
   const std::string text = name != nullptr ? name : "";
   if (const auto live = d.find(comm, Stage::kLive); live != d.entries.end()) {
-    live->second.state->name = text;
-    live->second.state->made_from = std::move(made_from);
-    return;
+    return live->second.state->set_names(text, std::move(made_from));
   }
   auto named = d.find(comm, Stage::kNamed);
   if (named == d.entries.end()) named = d.entries.emplace(comm, Entry{.stage = Stage::kNamed});
@@ -304,7 +302,7 @@ Naming naming_of(ncclComm_t comm) {
   Directory& d = directory();
   const std::lock_guard lock(d.mutex);
   if (const auto live = d.find(comm, Stage::kLive); live != d.entries.end())
-    return {live->second.state->name, live->second.state->made_from};
+    return {live->second.state->name(), live->second.state->made_from()};
   const auto named = d.find(comm, Stage::kNamed);
   return named != d.entries.end() ? named->second.naming : Naming{};
 }
@@ -384,9 +382,9 @@ void release_communicator(ncclComm_t comm, bool abandon) {
   const bool drained = state->drains();
   try {
     if (!drained)
-      state->health.require_healthy();
+      state->health().require_healthy();
     else if (!abandon)
-      state->stream_sets.synchronize();
+      state->memory().stream_sets().synchronize();
   } catch (...) {
     if (!abandon) failed = std::current_exception();
   }
@@ -398,7 +396,7 @@ void abort_communicator(ncclComm_t comm) {
   free_ended();
   abort_making(comm);  // before: what was made until then is found
   for (const CommunicatorPointer& state : begin_abort(comm)) {
-    state->health.abort();
+    state->health().abort();
     report_end(*state, false);
   }
 }

@@ -5,7 +5,7 @@ namespace {
 
 using enum Health;
 
-// By state and event.
+// Indexed by state and event.
 constexpr Health kAfter[][4] = {
     // poison          revoke            restore           abort
     {kPoisoned, kRevoked, kHealthy, kAborted},                  // healthy

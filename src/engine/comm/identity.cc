@@ -36,7 +36,7 @@ std::string describe(const std::string& name, std::optional<uint64_t> ordinal, i
 }
 
 std::string CommIdentity::describe() const {
-  return terse::describe(name, agreed.number(), rank, ranks);
+  return terse::describe(name_, agreed_.number(), rank, ranks);
 }
 
 std::string CommIdentity::about(std::string text) const {

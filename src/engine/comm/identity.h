@@ -26,9 +26,17 @@ class CommIdentity {
   const NcclLibrary& library;
   const ncclComm_t comm;
   const int ranks, rank;
-  std::string name;       // NCCL's commName; empty: none
-  std::string made_from;  // name of the communicator that it was split or has grown from
-  Agreed agreed;
+
+  const std::string& name() const { return name_; }  // NCCL's commName; empty: none
+  // Name of the communicator that it was split or has grown from.
+  const std::string& made_from() const { return made_from_; }
+  void set_names(std::string name, std::string made_from) {
+    name_ = std::move(name);
+    made_from_ = std::move(made_from);
+  }
+
+  Agreed& agreed() { return agreed_; }
+  const Agreed& agreed() const { return agreed_; }
 
   // Returns false in a forked child; the parent reports it.
   bool is_of_this_process() const { return process_ == getpid(); }
@@ -84,6 +92,8 @@ class CommIdentity {
   }
 
  private:
+  std::string name_, made_from_;
+  Agreed agreed_;
   const pid_t process_ = getpid();
 };
 

@@ -28,7 +28,6 @@ bool fits_memory(const Request& r) {
 }
 
 void validate(const Request& r) {
-  if (r.comm == nullptr) fail(ncclInvalidArgument, "the communicator is null");
   if (datatype_size(r.datatype) == 0)
     fail(ncclInvalidArgument, "unknown datatype {}", static_cast<int>(r.datatype));
   if (plan::traits(r.collective).reduces && (r.op < 0 || r.op > ncclMaxRedOp))

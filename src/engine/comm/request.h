@@ -1,4 +1,4 @@
-// One collective call, as the caller made it.
+// One collective call, as the caller made it, but for the communicator that it is on.
 #pragma once
 
 #include <nccl.h>
@@ -29,7 +29,6 @@ struct Request {
   size_t count = 0;  // NCCL's argument
   ncclDataType_t datatype = ncclFloat32;
   ncclRedOp_t op = ncclSum;  // if the collective reduces
-  ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   int root = 0;  // or the peer of Send and Recv
   CallConfig config = {};
@@ -37,15 +36,13 @@ struct Request {
 
 // Call without a configuration.
 inline Request request_of(plan::Collective collective, const void* send, void* recv, size_t count,
-                          ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                          cudaStream_t stream) {
+                          ncclDataType_t datatype, ncclRedOp_t op, int root, cudaStream_t stream) {
   return {.collective = collective,
           .send = send,
           .recv = recv,
           .count = count,
           .datatype = datatype,
           .op = op,
-          .comm = comm,
           .stream = stream,
           .root = root};
 }
@@ -67,9 +64,9 @@ size_t message_bytes(const Request& request, int ranks);
 // Returns true if memory can hold so many elements of a known type, and the count is not negative.
 bool fits_memory(const Request& request);
 
-// Throws Error(ncclInvalidArgument) that names the invalid argument, as NCCL checks them: null
-// communicator, unknown type or operation, more than memory can hold; and, on a rank of a
-// communicator, a root that does not exist, or null buffers that this rank needs.
+// Throws Error(ncclInvalidArgument) that names the invalid argument, as NCCL checks them: unknown
+// type or operation, more than memory can hold; and, on a rank of a communicator, a root that does
+// not exist, or null buffers that this rank needs.
 void validate(const Request& request);
 void validate(const Request& request, int rank, int ranks);
 

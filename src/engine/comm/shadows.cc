@@ -12,7 +12,8 @@
 namespace terse {
 namespace {
 
-// Of one kind. Programs with more buffers of one size and type begin anew with the oldest.
+// Max shadows of a kind. Programs with more buffers of one size and type begin anew with the
+// oldest.
 constexpr size_t kMaxShadows = 256;
 
 // Kinds of which no call came back.
@@ -109,7 +110,8 @@ void Shadows::free_stale(const ShadowKind& which) {
   }
 }
 
-// What a rank has of a kind may differ from what others have; when it was noted does not.
+// Chooses by when a kind was noted, which all ranks have alike; what a rank has of the kind may
+// differ.
 const ShadowKind* Shadows::superfluous(const ShadowKind& next) const {
   if (kinds_.size() < kMaxKinds || kinds_.contains(next)) return nullptr;
   const std::pair<const ShadowKind, Kind>* oldest = nullptr;
@@ -178,8 +180,8 @@ Shadow& Shadows::place_for_one_more(Kind& kind) {
 
 void Shadows::touch(Kind& kind, Shadow& shadow) { shadow.used = ++kind.calls; }
 
-// As much as its room, or else just enough. Where that is not to be had either the call does
-// without, and the next one asks again.
+// Allocates as much as the shadow's room, or else just enough. If there is no memory, either the
+// call does without, and the next one asks again.
 void Shadows::allocate(Shadow& shadow, size_t bytes) {
   for (const size_t size : {shadow_room(bytes), bytes}) try {
       shadow.memory = backend_.allocate(size);
@@ -202,7 +204,7 @@ Shadow& Shadows::renew(const ShadowKind& which, Shadow* found, size_t bytes, InF
   shadow.overwritten = shadow.fell_back = false;
   touch(kind, shadow);
   kind.fewest = fewest;
-  // Of ever new buffers no one comes back.
+  // True for ever new buffers, of which no one comes back.
   const bool lost = why == InFull::kFirst && fewest >= kMaxShadows;
   shadow.failed = why == InFull::kOthers || why == InFull::kMemory || lost;
   if (shadow.failed) ++kind.failures;
@@ -243,8 +245,8 @@ void Shadows::forget(Shadow& shadow) {
 
 void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
   Kind& kind = kinds_[which];
-  // What is gathered again as it was, in a backward pass, need not come back after that:
-  // activations do not.
+  // Ignores what is gathered again as it was, in a backward pass, which need not come back after
+  // that: activations do not.
   if (!unchanged) {
     kind.failures = 0;
     kind.proven = true;
@@ -256,7 +258,7 @@ void Shadows::use(const ShadowKind& which, Shadow& shadow, bool unchanged) {
 
 void Shadows::take_back(const ShadowKind& which, Shadow* shadow, plan::Gathers gathers) {
   if (gathers == plan::Gathers::kInFull) {
-    // Of a gather with extreme elements nothing is kept.
+    // Keeps nothing of a gather with extreme elements.
     const InFull why = shadow != nullptr ? shadow->why : InFull::kNonfinite;
     --in_full_[static_cast<size_t>(why)];
     size_t& failures = kinds_[which].failures;

@@ -16,7 +16,7 @@ namespace terse {
 
 class StreamSet {
  public:
-  // For calls on streams like `caller`.
+  // Makes a set for calls on streams like `caller`.
   StreamSet(Backend& backend, Stream caller);
   ~StreamSet();
   StreamSet(const StreamSet&) = delete;

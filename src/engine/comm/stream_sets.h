@@ -16,8 +16,8 @@ class StreamSets {
   // that of the graph being recorded on the stream.
   StreamSet& of(Stream caller);
 
-  // Of calls that are not recorded: idle() returns true if all are done; synchronize() blocks until
-  // they are, and throws what failed in them.
+  // State of calls that are not recorded: idle() returns true if all are done; synchronize() blocks
+  // until they are, and throws what failed in them.
   bool idle() const { return own_ == nullptr || own_->idle(); }
   void synchronize();
 

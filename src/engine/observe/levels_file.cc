@@ -23,8 +23,8 @@ LevelsFile& levels_file() {
   return file;
 }
 
-// Whether that changed something. Calls take the first levels that fit them, and so these come
-// before others that do.
+// Puts levels before others that fit, as calls take the first ones that do. Returns true if that
+// changed something.
 bool put(const Levels& levels, std::vector<Levels>& all) {
   const auto is_of_same = [&](const Levels& other) { return other.same_calls(levels); };
   const auto first = std::ranges::find_if(all, [&](const Levels& other) {

@@ -14,7 +14,7 @@ namespace terse {
 
 namespace {
 
-// Whether to take a call: the first of its kind, and one in n.
+// Returns true for a call to take: the first of its kind, and one in n.
 bool takes(uint64_t n, std::vector<CallKind>& known, const CallKind& kind, uint64_t communicator,
            uint64_t number) {
   if (n == 0) return false;

@@ -87,7 +87,7 @@ struct CountedCall {
   codec::Dtype dtype = codec::Dtype::kFloat32;
 };
 
-// One of the last calls; times in nanoseconds since 1970 (wall_clock.h).
+// Recent call; times in nanoseconds since 1970 (wall_clock.h).
 struct TracedCall {
   CountedCall call;
   struct Step {

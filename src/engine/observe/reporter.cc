@@ -29,7 +29,7 @@ namespace {
 constexpr size_t kMaxReleased = 1000;  // communicators; more are only counted
 constexpr size_t kMaxTraces = 100;     // of them, the last ones
 
-// Of communicators, for the line at the exit.
+// Totals of communicators, for the line at the exit.
 struct Totals {
   uint64_t calls = 0, native = 0;
   plan::Traffic raw, wire;
@@ -57,7 +57,8 @@ struct Reporter {
   Present present{};
   std::chrono::steady_clock::time_point begun{};       // with the first communicator
   std::chrono::steady_clock::time_point next_write{};  // not before, but for the exit
-  // Not before, for a program that goes on; in nanoseconds of the steady clock.
+  // Earliest time of the next interim report of a program that goes on, in nanoseconds of the
+  // steady clock.
   std::atomic<int64_t> next_interim{0};
 };
 
@@ -177,7 +178,7 @@ void carefully(const Settings& settings, const Body& body) noexcept {
   }
 }
 
-// Of all communicators.
+// Summary of all communicators.
 std::string summary(const Reporter& r) {
   Totals all = r.gone;
   for (const report::Communicator& c : r.present.accounts()) all.add(c);
@@ -208,7 +209,7 @@ void forget_old_traces(std::vector<report::Communicator>& released) {
     if (!c->trace.empty() && ++traces > kMaxTraces) c->trace = std::vector<report::TracedCall>();
 }
 
-// What a report needs of a communicator that is gone.
+// Keeps what a report needs of a communicator that is gone.
 void keep(Reporter& r, report::Communicator gone) {
   if (r.released.size() == kMaxReleased) {
     ++r.left_out;
@@ -285,7 +286,7 @@ bool report_is_due() noexcept {
   const int64_t now = steady_clock::now().time_since_epoch().count();
   int64_t next = r.next_interim.load(std::memory_order_relaxed);
   if (now < next) return false;
-  // One thread writes; the first call sets the period's beginning.
+  // Returns true on one thread, which writes; the first call sets the period's beginning.
   return r.next_interim.compare_exchange_strong(next, now + kPeriod.count()) && next != 0;
 }
 

@@ -22,20 +22,20 @@ struct Hello {
   WireText<128> scheme;  // named by the caller
   WireText<80> name;     // of the communicator, if the policy goes by it
 };
-// In all versions, so that ranks of different ones can meet and say so.
+// Requires that all versions have the same size, so that ranks of different ones can meet and say
+// so.
 static_assert(sizeof(Hello) == kVoteBytes);
 
 }  // namespace
 
 template <>
-constexpr uint64_t kLayout<SettingsDigest> =
-    layout_of("SettingsDigest", &SettingsDigest::variables, &SettingsDigest::error,
-              &SettingsDigest::policy, &SettingsDigest::profile, &SettingsDigest::levels,
-              &SettingsDigest::numbers);
+constexpr uint64_t kLayout<SettingsDigest> = layout_of(
+    "SettingsDigest", &SettingsDigest::variables, &SettingsDigest::error, &SettingsDigest::policy,
+    &SettingsDigest::profile, &SettingsDigest::levels, &SettingsDigest::numbers);
 template <>
-constexpr uint64_t kLayout<Hello> =
-    layout_of("Hello", &Hello::ordinal, &Hello::leader, &Hello::identity, &Hello::host,
-              &Hello::settings, &Hello::scheme, &Hello::name);
+constexpr uint64_t kLayout<Hello> = layout_of("Hello", &Hello::ordinal, &Hello::leader,
+                                              &Hello::identity, &Hello::host, &Hello::settings,
+                                              &Hello::scheme, &Hello::name);
 
 namespace {
 
@@ -48,7 +48,7 @@ bool same(const Scheme* a, const Scheme* b) {
   return a == b || (a != nullptr && b != nullptr && without_seed(*a) == without_seed(*b));
 }
 
-// One rank's side of an agreement: its own vote, and those of all ranks, or of its peer.
+// Rank's side of an agreement: its own vote, and those of all ranks, or of its peer.
 class Handshake {
  public:
   using All = std::span<const std::unique_ptr<Handshake>>;
@@ -62,11 +62,11 @@ class Handshake {
         vote_(c_, mine_, peer_, alone) {
     if (!numbers_comm_) return;
     control_buffer_ = make_control_buffer(c_, kWordsBytes);
-    c_.agreed.begin();
+    c_.agreed().begin();
   }
 
   ~Handshake() {
-    if (numbers_comm_ && !agreed_) c_.agreed.withdraw();  // the next handshake numbers it
+    if (numbers_comm_ && !agreed_) c_.agreed().withdraw();  // the next handshake numbers it
   }
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -75,7 +75,7 @@ class Handshake {
   bool is_of_all() const { return !peer_; }
   HostAllGather& all_gather() { return vote_.all_gather(); }
   // Returns true if the ranks have never agreed on anything, so that one may do without terse.
-  bool is_first() const { return c_.agreed.identity() == 0; }
+  bool is_first() const { return c_.agreed().identity() == 0; }
 
   // Throws Error if this rank could not read its own settings.
   void require_own() const {
@@ -95,14 +95,14 @@ class Handshake {
     agreed_ = true;
     if (numbers_comm_) {
       const Hello& leader = vote_.of(0);
-      c_.agreed.conclude(leader.ordinal, leader.leader, leader.identity);
+      c_.agreed().conclude(leader.ordinal, leader.leader, leader.identity);
       (void)c_.is_reporting();  // fixed from the first agreement on
-      c_.control_buffer = std::move(control_buffer_);
-      c_.plans.learn(topology());
+      c_.memory().adopt(std::move(control_buffer_));
+      c_.routing().plans().learn(topology());
       for (const Rule& rule : c_.settings.policy.rules)
-        if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed.add(*scheme, {});
+        if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed().add(*scheme, {});
     }
-    if (scheme_ != nullptr) c_.agreed.add(*scheme_, peer_);
+    if (scheme_ != nullptr) c_.agreed().add(*scheme_, peer_);
   }
 
  private:
@@ -117,9 +117,9 @@ class Handshake {
     load();
     Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
     if (scheme_ != nullptr) mine.scheme = WireText<128>(print_scheme(without_seed(*scheme_)));
-    if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name);
+    if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name());
     if (numbers_comm_ && c_.rank == 0) {
-      mine.ordinal = c_.agreed.propose(next_ordinal);
+      mine.ordinal = c_.agreed().propose(next_ordinal);
       mine.leader = leader_of(c_.settings.process);
       mine.identity = random_identity();
     }
@@ -167,10 +167,10 @@ class Handshake {
   const Scheme* const scheme_;
   const std::optional<int> peer_;
   // The first agreement of all ranks numbers the communicator.
-  const bool numbers_comm_ = !c_.agreed.introduced() && !peer_;
+  const bool numbers_comm_ = !c_.agreed().introduced() && !peer_;
   const Hello mine_;
   Vote<Hello> vote_;
-  // Of the communicator; made now, while there is memory.
+  // Buffer of the communicator, made now, while there is memory.
   std::unique_ptr<ControlBuffer> control_buffer_;
   bool agreed_ = false;
 };
@@ -207,7 +207,7 @@ void conclude(const Handshakes& handshakes, std::vector<Agreement> agreements) {
 // Agreements of all ranks need ranks that know each other: of two agreements at once the first may
 // fail, and the other not.
 bool agreed(const Agreement& a) {
-  const Agreed& agreed = a.communicator->agreed;
+  const Agreed& agreed = a.communicator->agreed();
   return (a.peer || agreed.introduced()) && (a.scheme == nullptr || agreed.has(*a.scheme, a.peer));
 }
 

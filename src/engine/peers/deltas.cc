@@ -37,9 +37,10 @@ using HeldOfCalls = std::array<Held, kAtOnce>;
 }  // namespace
 
 template <>
-constexpr uint64_t kLayout<Held> =
-    layout_of("Held", &Held::id, &Held::check, &Held::shadows, &Held::unchanged, &Held::known,
-              &Held::lacks_memory, &Held::extreme, &Held::spoiled, &Held::unknown, &Held::none);
+constexpr uint64_t kLayout<Held> = layout_of("Held", &Held::id, &Held::check, &Held::shadows,
+                                             &Held::unchanged, &Held::known, &Held::lacks_memory,
+                                             &Held::extreme, &Held::spoiled, &Held::unknown,
+                                             &Held::none);
 
 namespace {
 
@@ -69,7 +70,7 @@ struct DeltaCall {
   Verdict verdict = {};
 
   Communicator& communicator() const { return *job->communicator; }
-  Shadows& shadows() const { return communicator().shadows; }
+  Shadows& shadows() const { return communicator().memory().shadows(); }
   size_t shard_bytes() const { return kind.count * codec::dtype_size(kind.dtype); }
   // A buffer may come to have another layer's weights, whose difference would be as large as they
   // are.
@@ -82,7 +83,7 @@ struct DeltaCall {
 };
 
 ShadowKind shadow_kind_of(const Job& job) {
-  return {job.request.count, dtype_of(job), job.scheme.spec, job.scheme.delta};
+  return {job.request.count, dtype_of(job), job.scheme().spec, job.scheme().delta};
 }
 
 // Checks all shards as this rank has them: its own as the others have it.
@@ -131,7 +132,7 @@ void reserve(DeltaCall& a) {
     a.shadows().free_stale(a.kind);
   }
   try {
-    a.communicator().stream_sets.of(a.job->request.stream);
+    a.communicator().memory().stream_sets().of(a.job->request.stream);
     a.shadows().room();
     a.sent_check();
   } catch (const std::exception& e) {
@@ -150,14 +151,14 @@ void enqueue_checks(DeltaCall& a) {
                  : a.shadows().find(a.kind, a.job->request.recv);
   check_what_is_sent(a, lane);
   if (a.holds_base()) check_what_is_held(a, lane);
-  c.backend.record(c.stream_sets.of(a.job->request.stream).finished_event(), lane);
-  c.stream_sets.of(a.job->request.stream).has_prior_work = true;
+  c.backend.record(c.memory().stream_sets().of(a.job->request.stream).finished_event(), lane);
+  c.memory().stream_sets().of(a.job->request.stream).has_prior_work = true;
 }
 
 void read_checks(DeltaCall& a) {
   if (a.held.unknown = !a.trouble.empty(); a.held.unknown != 0) return;
   Communicator& c = a.communicator();
-  wait_for(c, c.stream_sets.of(a.job->request.stream).lanes().front());
+  wait_for(c, c.memory().stream_sets().of(a.job->request.stream).lanes().front());
   a.content = codec::total(a.sent_check().parts);
   a.held.extreme = codec::any_extreme(a.sent_check());
   a.held.known = a.shadow != nullptr && !a.shadow->fell_back;
@@ -215,8 +216,8 @@ void gather_in_full(DeltaCall& a, InFull why, size_t fewest) {
   if (a.shadows().gave_up(a.kind))
     c.log(LogLevel::kWarn, "AllGathers of {} stay native from now on: {}",
           counted(a.kind.count, "element"), reason_to_give_up(why, base));
-  a.job->delta = {shadow.memory != nullptr ? base : Base::kNone, plan::Gathers::kInFull,
-                  a.kind.delta.own_exact};
+  a.job->compressed().delta = {shadow.memory != nullptr ? base : Base::kNone,
+                               plan::Gathers::kInFull, a.kind.delta.own_exact};
 }
 
 // Gathers as usual, and keeps nothing.
@@ -226,7 +227,7 @@ void pass_by(const DeltaCall& a) {
                        "AllGather of {} goes in full: there are NaNs, infinities or elements too "
                        "large for differences in it",
                        a.kind.count);
-  a.job->delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
+  a.job->compressed().delta = {Base::kNone, plan::Gathers::kInFull, a.kind.delta.own_exact};
 }
 
 // Falls back to NCCL, and keeps nothing.
@@ -246,15 +247,16 @@ void apply_verdict(DeltaCall& a) {
   const bool due = v.same && delta.every != 0 && a.shadow->calls >= delta.every;
   if (v.same && (v.unchanged || !due)) {
     a.shadows().use(a.kind, *a.shadow, v.unchanged);
-    a.job->delta = {delta.base, v.unchanged ? plan::Gathers::kNothing : plan::Gathers::kDifferences,
-                    delta.own_exact};
+    a.job->compressed().delta = {
+        delta.base, v.unchanged ? plan::Gathers::kNothing : plan::Gathers::kDifferences,
+        delta.own_exact};
   } else {
     gather_in_full(a, due ? InFull::kEvery : v.why_in_full(), v.fewest);
   }
   a.shadow->buffer = a.job->request.recv;
   a.shadow->content = a.content;
   a.shadow->sample = std::move(a.sample);
-  a.job->shadow = a.shadow;
+  a.job->compressed().shadow = a.shadow;
 }
 
 // Calls of one communicator that its ranks compare.
@@ -289,11 +291,11 @@ void compare(std::span<DeltaRound> rounds, size_t first) {
 
 // Returns true for a kind that gave up, whose memory is freed at its next call.
 bool is_given_up(Communicator& c, const ShadowKind& kind) {
-  if (!c.shadows.gave_up(kind)) return false;
-  c.shadows.note(kind);
-  if (c.shadows.count(kind) != 0) {
+  if (!c.memory().shadows().gave_up(kind)) return false;
+  c.memory().shadows().note(kind);
+  if (c.memory().shadows().count(kind) != 0) {
     wait_for_all(c);
-    c.shadows.free(kind);
+    c.memory().shadows().free(kind);
   }
   return true;
 }
@@ -317,7 +319,7 @@ std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   std::vector<DeltaRound> rounds = rounds_of(jobs);
   size_t most = 0;  // calls of a communicator
   for (const DeltaRound& m : rounds) {
-    m.communicator->shadows.begin_round();
+    m.communicator->memory().shadows().begin_round();
     most = std::max(most, m.calls.size());
   }
   const auto each = [&](const auto& step) {
@@ -337,9 +339,11 @@ std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
 }
 
 void take_back_deltas(const Jobs& jobs) {
-  for (const Job* job : jobs)
-    if (job->delta.gathers != plan::Gathers::kAsUsual)
-      job->communicator->shadows.take_back(shadow_kind_of(*job), job->shadow, job->delta.gathers);
+  for (const Job* job : jobs) {
+    const auto& [scheme, reduction, delta, shadow] = job->compressed();
+    if (delta.gathers != plan::Gathers::kAsUsual)
+      job->communicator->memory().shadows().take_back(shadow_kind_of(*job), shadow, delta.gathers);
+  }
 }
 
 }  // namespace terse

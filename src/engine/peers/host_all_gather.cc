@@ -32,7 +32,7 @@ void wait_and_warn(const std::stop_token& stop, const Communicator& c) {
 ncclResult_t end_group(const Communicator& c) {
   std::jthread watch;
   try {
-    if (!c.agreed.number()) watch = std::jthread(wait_and_warn, std::cref(c));
+    if (!c.agreed().number()) watch = std::jthread(wait_and_warn, std::cref(c));
   } catch (const std::system_error&) {
     // without a thread there is no warning
   }
@@ -54,11 +54,11 @@ HostAllGather::HostAllGather(Communicator& communicator, size_t bytes, std::opti
       control_buffer_(*own_) {}
 
 HostAllGather::HostAllGather(Communicator& communicator)
-    : c_(communicator), control_buffer_(*communicator.control_buffer) {}
+    : c_(communicator), control_buffer_(*communicator.memory().control_buffer()) {}
 
 // Leaves memory that an unfinished all-gather may still use, perhaps for ever, to the communicator.
 HostAllGather::~HostAllGather() {
-  if (own_ != nullptr && !own_->has_ended()) c_.leave(std::move(own_));
+  if (own_ != nullptr && !own_->has_ended()) c_.memory().leave(std::move(own_));
 }
 
 void HostAllGather::post(std::span<const char> words) {
@@ -82,7 +82,7 @@ void HostAllGather::start() const {
 // Waits until what was started has ended. Returns false at the limit.
 bool HostAllGather::wait(Clock::time_point limit) const {
   if (!c_.wait_until([&] { return control_buffer_.idle(); }, limit)) return false;
-  c_.health.require_healthy();
+  c_.health().require_healthy();
   return true;
 }
 
@@ -108,7 +108,7 @@ void HostAllGather::finish(Clock::time_point start, Timeout timeout) {
 void HostAllGather::leave() noexcept {
   const auto limit = Clock::now() + std::chrono::seconds(1);
   try {
-    while (!control_buffer_.idle() && Clock::now() < limit && c_.health.async_state())
+    while (!control_buffer_.idle() && Clock::now() < limit && c_.health().async_state())
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   } catch (const Error& e) {
     c_.log(LogLevel::kInfo, "{}", e.message);
@@ -121,7 +121,7 @@ void run_all_gathers(std::span<HostAllGather* const> exchanges, Timeout timeout)
   const auto each = [&](const auto& part) {
     for (HostAllGather* e : exchanges) e->c_.with_context([&] { part(*e); });
   };
-  each([](const HostAllGather& e) { e.c_.health.require_usable(); });
+  each([](const HostAllGather& e) { e.c_.health().require_usable(); });
   try {
     check(library, library.nccl.GroupStart(), "ncclGroupStart");
     try {
@@ -137,7 +137,7 @@ void run_all_gathers(std::span<HostAllGather* const> exchanges, Timeout timeout)
     each([&](HostAllGather& e) { e.finish(launched, timeout); });
   } catch (const std::exception& cause) {
     for (HostAllGather* e : exchanges) {
-      e->c_.health.poison(cause);
+      e->c_.health().poison(cause);
       e->leave();
     }
     throw;

@@ -21,9 +21,10 @@ constexpr size_t kWordsBytes = 768;
 
 class HostAllGather {
  public:
-  // For up to `bytes` bytes from each rank, or, with a peer, of two ranks that name each other.
+  // Makes room for up to `bytes` bytes from each rank, or, with a peer, of two ranks that name each
+  // other.
   HostAllGather(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
-  // For up to kWordsBytes from all ranks, by the communicator's control buffer: takes no memory,
+  // Takes up to kWordsBytes from all ranks, in the communicator's control buffer: takes no memory,
   // and so works without any.
   explicit HostAllGather(Communicator& communicator);
   ~HostAllGather();

@@ -12,6 +12,9 @@
 namespace terse {
 namespace {
 
+// Vote of a rank.
+enum class Preparation : uint8_t { kDone, kFailed };
+
 // Needs of one communicator's jobs on this rank beyond what its ranks have agreed that they have.
 struct Need {
   Communicator* communicator;
@@ -24,7 +27,7 @@ struct Need {
 
 // Min bytes asked for, so that small calls of a group find room beside each other.
 size_t least_scratch(const Job& job) {
-  return std::min(job.communicator->plans.chunk_policy().chunk_bytes, size_t{1} << 20);
+  return std::min(job.communicator->routing().plans().chunk_policy().chunk_bytes, size_t{1} << 20);
 }
 
 // Plan of the call that takes the most memory of its kind.
@@ -53,13 +56,13 @@ Amounts amounts_of(const Job& job, const plan::Plan& plan) {
 }
 
 bool lacks_state(const Job& job, const plan::State& state) {
-  return !state.key.empty() && job.shadow == nullptr &&
-         !job.communicator->states.agreed(state_kind(job), state);
+  return !state.key.empty() && job.compressed().shadow == nullptr &&
+         !job.communicator->memory().states().agreed(state_kind(job), state);
 }
 
 bool lacks_codebook(const Job& job, const plan::Plan& plan) {
   return plan.codebook_bytes != 0 &&
-         job.communicator->codebooks.find(codebook_kind(job)) == nullptr;
+         job.communicator->memory().codebooks().find(codebook_kind(job)) == nullptr;
 }
 
 // Ignores messages, which only two ranks see.
@@ -67,17 +70,17 @@ bool lacks(const Job* job) {
   const Communicator& c = *job->communicator;
   if (is_message(*job) || c.recording(job->request.stream) != 0) return false;
   const PlanPointer plan = fullest_plan(*job);
-  return !c.reservations.cover(amounts_of(*job, *plan)) || lacks_state(*job, plan->state) ||
-         lacks_codebook(*job, *plan);
+  return !c.memory().reservations().cover(amounts_of(*job, *plan)) ||
+         lacks_state(*job, plan->state) || lacks_codebook(*job, *plan);
 }
 
 void remember(const Job& job) {
   Communicator& c = *job.communicator;
   const PlanPointer plan = fullest_plan(job);
-  c.reservations.add(amounts_of(job, *plan));
-  if (!plan->state.key.empty() && job.shadow == nullptr)
-    c.states.agree(state_kind(job), plan->state);
-  if (plan->codebook_bytes != 0) c.codebooks.agree(codebook_kind(job));
+  c.memory().reservations().add(amounts_of(job, *plan));
+  if (!plan->state.key.empty() && job.compressed().shadow == nullptr)
+    c.memory().states().agree(state_kind(job), plan->state);
+  if (plan->codebook_bytes != 0) c.memory().codebooks().agree(codebook_kind(job));
 }
 
 // Needs of the communicators that ask this time. All jobs of one that stays native for now do.
@@ -90,7 +93,7 @@ std::vector<Need> new_needs(const Jobs& jobs) {
     auto need = std::ranges::find(needs, &c, &Need::communicator);
     if (need == needs.end()) {
       if (std::ranges::find(skipping, &c) != skipping.end()) continue;
-      if (c.reservations.skips()) {
+      if (c.memory().reservations().skips()) {
         skipping.push_back(&c);
         continue;
       }
@@ -108,13 +111,14 @@ std::vector<Need> new_needs(const Jobs& jobs) {
 
 void try_to_meet(Need& need) {
   try {
-    StreamSet& track = need.communicator->stream_sets.of(need.stream);
+    StreamSet& track = need.communicator->memory().stream_sets().of(need.stream);
     track.reserve(need.scratch_bytes);
-    need.communicator->mismatch.reserve();
-    if (need.exact_bytes != 0) need.communicator->exact.reserve(need.exact_bytes, track);
+    need.communicator->mismatch().reserve();
+    if (need.exact_bytes != 0) need.communicator->memory().exact().reserve(need.exact_bytes, track);
     for (const auto& [kind, state] : need.states)
-      need.communicator->states.make(kind, state, track);
-    for (const auto& [kind, bytes] : need.codebooks) need.communicator->codebooks.make(kind, track);
+      need.communicator->memory().states().make(kind, state, track);
+    for (const auto& [kind, bytes] : need.codebooks)
+      need.communicator->memory().codebooks().make(kind, track);
   } catch (const std::exception& e) {
     need.trouble = e.what();
   }
@@ -127,18 +131,18 @@ size_t bytes_of(const Need& need) {
   return sum;
 }
 
-// Returns true if all ranks have what they need. `in_trouble`: first rank that has not.
-bool conclude(const Need& need, std::optional<int> in_trouble) {
+// Returns true if all ranks have what they need. `failed`: first rank that has not.
+bool conclude(const Need& need, std::optional<int> failed) {
   Communicator& c = *need.communicator;
-  if (!in_trouble) {
-    c.reservations.granted();
+  if (!failed) {
+    c.memory().reservations().granted();
     return true;
   }
-  if (!c.reservations.refused()) return false;  // logged before
-  c.log(LogLevel::kWarn, "{} B of scratch memory are not to be had, NCCL does without: {}",
-        bytes_of(need),
-        need.trouble.empty() ? fmt::format("rank {} does not have its part", *in_trouble)
-                             : need.trouble);
+  if (!c.memory().reservations().refused()) return false;  // logged before
+  c.log(
+      LogLevel::kWarn, "{} B of scratch memory are not to be had, NCCL does without: {}",
+      bytes_of(need),
+      need.trouble.empty() ? fmt::format("rank {} does not have its part", *failed) : need.trouble);
   return false;
 }
 
@@ -148,16 +152,18 @@ Jobs prepare(Jobs& jobs) {
   Jobs native(jobs.get_allocator());
   if (std::ranges::none_of(jobs, lacks)) return native;
   std::vector<Need> needs = new_needs(jobs);
-  std::deque<Vote<bool>> votes;  // true: the rank is in trouble
+  std::deque<Vote<Preparation>> votes;
   for (Need& need : needs) {
     try_to_meet(need);
-    votes.emplace_back(*need.communicator, !need.trouble.empty());
+    votes.emplace_back(*need.communicator,
+                       need.trouble.empty() ? Preparation::kDone : Preparation::kFailed);
   }
   // The ranks have agreed before: one that does not come is late.
   run_votes(votes, Timeout::kLateRank);
   for (size_t i = 0; i < needs.size(); ++i) {
     const Need& need = needs[i];
-    if (!conclude(need, votes[i].first([](bool in_trouble) { return in_trouble; }))) continue;
+    if (!conclude(need, votes[i].first([](Preparation p) { return p == Preparation::kFailed; })))
+      continue;
     for (const Job* job : jobs)
       if (job->communicator == need.communicator && lacks(job)) remember(*job);
   }

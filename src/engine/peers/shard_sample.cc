@@ -25,8 +25,8 @@ std::vector<float> sample_of_shard(Communicator& c, const void* send, const Shad
   const size_t size = codec::dtype_size(kind.dtype), count = kind.count;
   const size_t part = std::min(kPart, std::max<size_t>(count / kParts, 1));
   const size_t parts = std::min(kParts, count / part), step = count / parts;
-  char* const room = static_cast<char*>(c.shadows.room());
-  std::vector<Copy>& copies = c.shadows.copies;  // still enqueued after a failure
+  char* const room = static_cast<char*>(c.memory().shadows().room());
+  std::vector<Copy>& copies = c.memory().shadows().copies;  // still enqueued after a failure
   copies.clear();
   for (size_t i = 0; i < parts; ++i) {
     const size_t place = step * i + place_in_part(i, step - part + 1);

@@ -21,7 +21,7 @@ void after_agreeing(Communicator& communicator, const Body& body) {
   try {
     body();
   } catch (const std::exception& cause) {
-    communicator.health.poison(cause);
+    communicator.health().poison(cause);
     throw;
   }
 }

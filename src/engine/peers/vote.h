@@ -56,7 +56,7 @@ class Vote {
   Vote(Communicator& c, const T& mine, std::optional<int> peer = {}, bool is_free = true)
       : c_(c),
         peer_(peer),
-        all_gather_(is_free && !peer && c.control_buffer != nullptr
+        all_gather_(is_free && !peer && c.memory().control_buffer() != nullptr
                         ? HostAllGather(c)
                         : HostAllGather(c, sizeof(BuildMark) + sizeof(T), peer)) {
     std::array<char, sizeof(BuildMark) + sizeof(T)> words;
@@ -90,7 +90,7 @@ class Vote {
     each_rank([&](int rank) { require_same_build(rank); });
   }
 
-  // By rank; of a peer alone, only that one's. For ranks of the same build.
+  // Vote of a rank; with a peer, of that one alone. Requires the same build.
   const T& of(int rank) const { return cast_[place(rank)]; }
   const std::vector<T>& all() const { return cast_; }
 

@@ -19,7 +19,7 @@ void wait_until(const Communicator& c, const std::function<bool()>& done) {
 }  // namespace
 
 Stream lane_after_all(Communicator& c, Stream caller) {
-  StreamSet& track = c.stream_sets.of(caller);
+  StreamSet& track = c.memory().stream_sets().of(caller);
   const Stream lane = track.lanes().front();
   if (caller != nullptr || !c.backend.null_stream_is_synchronous()) {
     c.backend.record(track.caller_event(), caller);
@@ -34,7 +34,7 @@ void wait_for(const Communicator& c, Stream lane) {
 }
 
 void wait_for_all(const Communicator& c) {
-  wait_until(c, [&] { return c.stream_sets.idle(); });
+  wait_until(c, [&] { return c.memory().stream_sets().idle(); });
 }
 
 }  // namespace terse

@@ -120,7 +120,7 @@ class Binder {
                   plan::Learn::kBinsAt == offsetof(LearningState, bins) &&
                   plan::Learn::kStateBytes == sizeof(LearningState));
     const Job& job = *messages_.front();
-    const codec::Spec& spec = job.scheme.spec;
+    const codec::Spec& spec = job.scheme().spec;
     return {.stage = stage_of(learn.stage),
             .dtype = dtype_of(job),
             .bits = spec.bits,
@@ -143,7 +143,7 @@ class Binder {
                              .count = static_cast<uint32_t>(header.count),
                              .own = header_of(job, header.agrees),
                              .memory = reinterpret_cast<uint32_t*>(address(header.memory, 0)),
-                             .report = c_.mismatch.reserve()});
+                             .report = c_.mismatch().reserve()});
   }
 
   codec::Combine bind(const plan::Compute& compute) {
@@ -151,20 +151,22 @@ class Binder {
     const codec::Dtype dtype = dtype_of(job);
     const auto format = [&](plan::Format format) -> codec::Format {
       if (format == plan::Format::kRaw) return dtype;
-      if (format == plan::Format::kIntraPacked) return *job.scheme.intra.spec;
-      return format == plan::Format::kSumPacked ? *job.scheme.second : job.scheme.spec;
+      if (format == plan::Format::kIntraPacked) return *job.scheme().intra.spec;
+      return format == plan::Format::kSumPacked ? *job.scheme().second : job.scheme().spec;
     };
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
       binding_.sources.push_back(
           {address(in.place, compute.message), format(in.format), in.negated});
-    const Reduction& reduction = job.reduction;
+    const Reduction& reduction = job.compressed().reduction;
     const std::optional<plan::RngKey>& by = compute.rng_key;
     const bool repeats = by && by->repeats;
     // Replicas, which have communicators of their own, draw alike what has a key without them.
-    const uint64_t communicator = repeats ? 0 : by ? c_.agreed.library() : c_.agreed.rng_stream();
+    const uint64_t communicator = repeats ? 0
+                                  : by    ? c_.agreed().library()
+                                          : c_.agreed().rng_stream();
     const codec::Draw draw = codec::make_draw(
-        {.seed = job.scheme.seed.value_or(c_.settings.seed),
+        {.seed = job.scheme().seed.value_or(c_.settings.seed),
          .communicator = communicator,
          .sequence = repeats ? 0 : sequence_,
          .rank = compute.shared_draw ? compute.shared_draw->rank : static_cast<uint32_t>(c_.rank),
@@ -219,7 +221,7 @@ char* address(const plan::Place& place, const Request& request, const Regions& r
 }
 
 Request request_of(const plan::Native& n, const Request& call, const Regions& regions) {
-  // By Element, and by Operation.
+  // Indexed by Element, and by Operation.
   const ncclDataType_t types[] = {call.datatype, ncclUint8,    ncclUint32,
                                   ncclFloat32,   ncclBfloat16, ncclUint64};
   const ncclRedOp_t ops[] = {call.op, ncclSum, ncclMax};
@@ -229,7 +231,6 @@ Request request_of(const plan::Native& n, const Request& call, const Regions& re
           .count = n.count,
           .datatype = types[static_cast<size_t>(n.element)],
           .op = ops[static_cast<size_t>(n.operation)],
-          .comm = call.comm,
           .root = n.root};
 }
 

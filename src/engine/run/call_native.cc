@@ -14,10 +14,10 @@ struct Call {
   const Request& r;
 
   ncclResult_t send(const void* from, int peer) const {
-    return nccl.Send(from, r.count, r.datatype, peer, r.comm, r.stream);
+    return nccl.Send(from, r.count, r.datatype, peer, c.comm, r.stream);
   }
   ncclResult_t receive(void* to, int peer) const {
-    return nccl.Recv(to, r.count, r.datatype, peer, r.comm, r.stream);
+    return nccl.Recv(to, r.count, r.datatype, peer, c.comm, r.stream);
   }
   const void* send_shard(int p) const { return static_cast<const char*>(r.send) + offset(p); }
   void* recv_shard(int p) const { return static_cast<char*>(r.recv) + offset(p); }
@@ -64,15 +64,15 @@ ncclResult_t call_lacking(const Call& call, const char* function) {
   }
 }
 
-// By plan::Collective.
+// Indexed by plan::Collective.
 constexpr ncclResult_t (*kCalls[])(const Call&) = {
-#define NCCL_COLLECTIVE(suffix, form, ...)                                                  \
-  [](const Call& call) {                                                                    \
-    const auto& [collective, send, recv, count, datatype, op, comm, stream, root, config] = \
-        call.r;                                                                             \
-    const auto function = call.nccl.suffix;                                                 \
-    return function != nullptr ? function(NCCL_ARGUMENTS_##form, comm, stream)              \
-                               : call_lacking(call, "nccl" #suffix);                        \
+#define NCCL_COLLECTIVE(suffix, form, ...)                                                    \
+  [](const Call& call) {                                                                      \
+    const auto& [collective, send, recv, count, datatype, op, stream, root, config] = call.r; \
+    const ncclComm_t comm = call.c.comm;                                                      \
+    const auto function = call.nccl.suffix;                                                   \
+    return function != nullptr ? function(NCCL_ARGUMENTS_##form, comm, stream)                \
+                               : call_lacking(call, "nccl" #suffix);                          \
   },
 #include <nccl_collectives.inc>
 };

@@ -21,7 +21,7 @@ auto with_context(const Run& run, const Part& part) {
 template <class Part>
 void in_group(const std::pmr::vector<Run*>& runs, const Part& part) {
   const NcclLibrary& library = runs.front()->library();
-  for (const Run* run : runs) run->communicator().health.require_open();
+  for (const Run* run : runs) run->communicator().health().require_open();
   const Communicator& first = runs.front()->communicator();
   first.with_context([&] { check(library, library.nccl.GroupStart(), "ncclGroupStart"); });
   try {
@@ -113,9 +113,9 @@ class Synchronous {
   // A mismatch of calls says more than NCCL's failure by it.
   static void finish(Communicator& c) {
     try {
-      c.stream_sets.synchronize();
+      c.memory().stream_sets().synchronize();
     } catch (const Error&) {
-      c.health.require_usable();
+      c.health().require_usable();
       throw;
     }
   }

@@ -23,12 +23,13 @@ uint32_t digest(const codec::Spec& s) {
 
 // Digest of what two ranks must have alike to decode each other: not levels, nor seeds.
 uint32_t digest(const Job& job) {
-  const Intra& intra = job.scheme.intra;
-  const std::optional<codec::Spec>& second = job.scheme.second;
-  return digest({digest(job.scheme.spec), intra.off, intra.spec ? digest(*intra.spec) : 0,
-                 second ? digest(*second) : 0, job.scheme.algorithm.index,
-                 static_cast<uint64_t>(job.delta.base), static_cast<uint64_t>(job.delta.gathers),
-                 job.delta.own_exact});
+  const Intra& intra = job.scheme().intra;
+  const std::optional<codec::Spec>& second = job.scheme().second;
+  const plan::Delta& delta = job.compressed().delta;
+  return digest({digest(job.scheme().spec), intra.off, intra.spec ? digest(*intra.spec) : 0,
+                 second ? digest(*second) : 0, job.scheme().algorithm.index,
+                 static_cast<uint64_t>(delta.base), static_cast<uint64_t>(delta.gathers),
+                 delta.own_exact});
 }
 
 CallClass class_of(const Job& job) {
@@ -36,9 +37,9 @@ CallClass class_of(const Job& job) {
   const Request& r = job.request;
   if (!plan::traits(r.collective).reduces) return {r.collective, dtype_of(job), kNot};
   return {r.collective, dtype_of(job),
-          premultiplies(r)        ? kPreMulSum
-          : job.reduction.average ? kAverage
-                                  : kSum};
+          premultiplies(r)                     ? kPreMulSum
+          : job.compressed().reduction.average ? kAverage
+                                               : kSum};
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ codec::CallHeader header_of(const Job& job, bool agrees) {
 
 HeaderStep header_step(const Job& job, const codec::HeaderWork& work) {
   const auto fail = [](const HeaderStep& step) {
-    static_cast<const Communicator*>(step.context)->health.fail_on_mismatch(step.stream);
+    static_cast<const Communicator*>(step.context)->health().fail_on_mismatch(step.stream);
   };
   return {work, fail, job.communicator};
 }

@@ -1,9 +1,10 @@
-// Calls for the executor.
+// Calls for the executor, and how each goes.
 #pragma once
 
 #include <cstdint>
 #include <memory_resource>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "engine/comm/communicator.h"
@@ -11,30 +12,60 @@
 
 namespace terse {
 
-enum class JobState : uint8_t {
-  kUndecided,  // until the ranks have exchanged their nodes
-  kNative,     // by NCCL; a message, in the place that it has among the group's compressed calls
-  kCompressed,
+// Until the ranks have exchanged their nodes.
+struct Undecided {
+  std::optional<Scheme> named = {};  // by the caller: auto; empty: the policy decides
+};
+
+// NCCL's call; a message has the place that it had among the group's compressed calls.
+struct Native {
+  int reason;  // a TERSE_BYPASS number
+};
+
+struct Compressed {
+  Scheme scheme;
+  Reduction reduction = {};
+  plan::Delta delta = {};    // of an AllGather
+  Shadow* shadow = nullptr;  // state of such a call
+};
+
+// Choice by auto, on which the ranks agree in place of the scheme.
+struct Choice {
+  Scheme automatic;
+  double seconds;  // predicted
+};
+
+struct Route {
+  uint32_t rule = kNoRule;  // in the policy; kNoRule: the caller named the scheme
+  std::variant<Undecided, Native, Compressed> way = {};
+  std::optional<Choice> choice = {};
+
+  // TERSE_BYPASS reason of a native call.
+  std::optional<int> bypass() const {
+    const Native* const native = std::get_if<Native>(&way);
+    return native != nullptr ? std::optional(native->reason) : std::nullopt;
+  }
+  // Requires a compressed call.
+  const Compressed& compressed() const { return std::get<Compressed>(way); }
+  Compressed& compressed() { return std::get<Compressed>(way); }
 };
 
 // Call of a group, or alone.
 struct Job {
   Communicator* communicator;
   Request request;
-  Scheme scheme;
-  uint32_t rule;  // in the policy
-  Reduction reduction;
-  JobState state = JobState::kCompressed;
-  std::optional<Scheme> chosen_by = {};  // auto, on which the ranks agree in place of the scheme
-  double predicted = 0;                  // seconds, by auto
-  plan::Delta delta = {};                // of an AllGather
-  Shadow* shadow = nullptr;              // state of such a call
+  Route route;
 
-  const Scheme& named() const { return chosen_by ? *chosen_by : scheme; }
-  bool is_native() const { return state == JobState::kNative; }
+  bool is_native() const { return std::holds_alternative<Native>(route.way); }
+  bool is_undecided() const { return std::holds_alternative<Undecided>(route.way); }
+  const Compressed& compressed() const { return route.compressed(); }
+  Compressed& compressed() { return route.compressed(); }
+  const Scheme& scheme() const { return compressed().scheme; }
+  // Scheme that the ranks agree on.
+  const Scheme& named() const { return route.choice ? route.choice->automatic : scheme(); }
 };
 
 // Non-owning; the jobs outlive the vector.
-using Jobs = std::pmr::vector<const Job*>;
+using Jobs = std::pmr::vector<Job*>;
 
 }  // namespace terse

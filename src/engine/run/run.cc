@@ -34,7 +34,7 @@ size_t messages_of(size_t works, const Communicator& c) {
   return works * 2 * static_cast<size_t>(c.ranks - 1);
 }
 
-// For terse run --require.
+// Leaves the mark for terse run --require.
 void leave_mark_once(const Settings& settings) {
   static std::atomic<bool> left{false};
   if (!settings.mark.empty() && !left.exchange(true)) leave_mark(compressed_mark(settings.mark));
@@ -45,13 +45,13 @@ void leave_mark_once(const Settings& settings) {
 Run::Run(const Work& work, const Share& share)
     : messages_(work),
       c_(*work.front()->communicator),
-      stream_set_(c_.stream_sets.of(work.front()->request.stream)),
+      stream_set_(c_.memory().stream_sets().of(work.front()->request.stream)),
       share_(share),
       verified_(is_to_be_verified()),
       learns_(is_to_learn()),
       plan_(plan_of(work, {.verified = verified_, .learns = learns_})),
       codebook_(codebook()),
-      binding_(c_.bindings.idle()),
+      binding_(c_.memory().bindings().idle()),
       streams_(work.get_allocator()),
       waited_for_(plan_->steps.size(), false, work.get_allocator()) {
   for (const Job* job : work) {
@@ -70,12 +70,13 @@ Run::Run(const Work& work, const Share& share)
     codebook_->calls += stream_set_.recording() == 0;
     codebook_->fits += learns_;
   }
-  terse::bind(*plan_, messages_, c_.counters.sequence() + share_.calls, regions_, binding_);
+  terse::bind(*plan_, messages_, c_.metrics().counters().sequence() + share_.calls, regions_,
+              binding_);
   for (const Step& step : plan_->steps)
     for (const size_t before : step.after) waited_for_[before] = true;
-  const bool all_native = std::ranges::all_of(messages_, &Job::is_native);
-  if (stream_set_.recording() == 0 && !all_native)
-    sample_ = c_.meter.start(*plan_, kind_of(*messages_.front()), number(), verified_);
+  const Job* const timed = first_compressed(messages_);
+  if (stream_set_.recording() == 0 && timed != nullptr)
+    sample_ = c_.metrics().meter().start(*plan_, kind_of(*timed), number(), verified_);
   if (ranges::attached()) range_ = ranges::start(title(messages_, *plan_), plan_->raw_bytes);
 }
 
@@ -85,13 +86,13 @@ std::optional<Share> Run::try_coschedule(const Work& next) const {
   const PlanPointer plan = plan_of_collective(job);
   // Works with the same state go one after another.
   const bool both_keep = !plan_->state.key.empty() && !plan->state.key.empty();
-  if (both_keep && job.shadow == messages_.front()->shadow) return {};
+  if (both_keep && job.compressed().shadow == messages_.front()->compressed().shadow) return {};
   if (learns_ || will_learn(job)) return {};
   const size_t used = share_.scratch + plan_->scratch_bytes;
   const Share share{.scratch = plan::Chunks::round_up(used, plan::Chunks::kAlignment),
                     .events = share_.events + plan_->steps.size(),
                     .calls = share_.calls + 1};
-  if (share.scratch + plan->scratch_bytes > c_.reservations.scratch()) return {};
+  if (share.scratch + plan->scratch_bytes > c_.memory().reservations().scratch()) return {};
   if (messages_of(share.calls + 1, c_) > kMaxMessagesTogether) return {};
   return share;
 }
@@ -101,7 +102,8 @@ std::optional<Share> Run::try_coschedule(const Work& next) const {
 void Run::begin(bool first) {
   Backend& b = c_.backend;
   if (verified_)
-    regions_.exact = static_cast<char*>(c_.exact.reserve(plan_->exact_bytes, stream_set_));
+    regions_.exact =
+        static_cast<char*>(c_.memory().exact().reserve(plan_->exact_bytes, stream_set_));
   if (first)
     for (const Stream stream : streams_) {
       b.record(stream_set_.caller_event(), stream);
@@ -170,7 +172,7 @@ void Run::end() {
   if (stream_set_.replays() != nullptr) b.increment(last_lane(), stream_set_.replays());
   if (verified_ && sample_ != nullptr) compare();
   if (sample_ != nullptr) sample_->finish(last_lane());
-  if (learns_) c_.codebooks.fitted(*codebook_, last_lane());
+  if (learns_) c_.memory().codebooks().fitted(*codebook_, last_lane());
   leave();
   count();
   ranges::end(range_);
@@ -209,13 +211,13 @@ void Run::cut_off() {
   }
   if (sample_ != nullptr) {
     sample_->finish(last_lane());
-    c_.meter.drop(sample_);
+    c_.metrics().meter().drop(sample_);
   }
   leave();
 }
 
 void Run::wait_if_synchronous() {
-  if (synchronous_) c_.stream_sets.synchronize();
+  if (synchronous_) c_.memory().stream_sets().synchronize();
 }
 
 // Makes each lane wait that has something to do.
@@ -261,25 +263,25 @@ void Run::mark(const Step& step) {
 // may be gone by the time of a native run.
 CallNumber Run::number() const {
   const bool made = messages_.front()->request.op >= ncclNumOps;
-  const uint64_t collective = c_.counters.collectives() + share_.calls;
-  return {c_.agreed.ordinal(), c_.counters.sequence() + share_.calls,
+  const uint64_t collective = c_.metrics().counters().collectives() + share_.calls;
+  return {c_.agreed().ordinal(), c_.metrics().counters().sequence() + share_.calls,
           of_messages() || made ? std::nullopt : std::optional(collective)};
 }
 
 // State that prepare() has made, unless the call is recorded.
 char* Run::state() const {
   if (plan_->state.key.empty()) return nullptr;
-  if (const Shadow* const shadow = messages_.front()->shadow)
+  if (const Shadow* const shadow = messages_.front()->compressed().shadow)
     return static_cast<char*>(shadow->memory);
   const StateKind kind = state_kind(*messages_.front());
-  if (!c_.states.agreed(kind, plan_->state)) fail_without_memory();
-  return c_.states.memory(kind, plan_->state);
+  if (!c_.memory().states().agreed(kind, plan_->state)) fail_without_memory();
+  return c_.memory().states().memory(kind, plan_->state);
 }
 
 // Codebook that prepare() has made, unless the call is recorded.
 Codebook* Run::codebook() const {
   if (plan_->codebook_bytes == 0) return nullptr;
-  Codebook* const known = c_.codebooks.find(codebook_kind(*messages_.front()));
+  Codebook* const known = c_.memory().codebooks().find(codebook_kind(*messages_.front()));
   if (known == nullptr) fail_without_memory();
   return known;
 }
@@ -287,26 +289,27 @@ Codebook* Run::codebook() const {
 // Table for a call in a graph, apart from those that later calls fit anew.
 float* Run::table() {
   if (stream_set_.recording() == 0) return codebook_->table;
-  return c_.codebooks.recorded(*codebook_, c_.stream_sets);
+  return c_.memory().codebooks().recorded(*codebook_, c_.memory().stream_sets());
 }
 
 void Run::fail_without_memory() const {
   c_.fail(ncclInvalidUsage,
           "{} keeps memory between calls, and is used for the first time while a graph is "
           "recorded; use it once before",
-          print_scheme(messages_.front()->scheme));
+          print_scheme(messages_.front()->scheme()));
 }
 
 // A graph's calls use the levels at their recording.
 bool Run::will_learn(const Job& job) const {
   if (is_message(job) || !may_learn(job) || stream_set_.recording() != 0) return false;
-  const Codebook* const known = c_.codebooks.find(codebook_kind(job));
+  const Codebook* const known = c_.memory().codebooks().find(codebook_kind(job));
   return known != nullptr && learns_at(job, known->calls + 1);
 }
 
 // A graph runs alike each time.
 bool Run::is_to_be_verified() const {
-  return stream_set_.recording() == 0 && c_.meter.verifies(kind_of(*messages_.front()), number());
+  return stream_set_.recording() == 0 && !of_messages() &&
+         c_.metrics().meter().verifies(kind_of(*messages_.front()), number());
 }
 
 // A rank without a result compares nothing.
@@ -325,21 +328,21 @@ void Run::count() {
   for (size_t i = 0; i < messages_.size(); ++i) {
     const Job& job = *messages_[i];
     if (job.is_native()) continue;
-    c_.meter.count({.kind = kind_of(job),
-                    .sent = all[i],
-                    .predicted = job.predicted,
-                    .elements = job.request.count,
-                    .dtype = dtype_of(job)},
-                   std::exchange(sample, nullptr));
-    c_.counters.add_size(Outcome::kCompressed, message_bytes(job.request, c_.ranks));
+    c_.metrics().meter().count({.kind = kind_of(job),
+                                .sent = all[i],
+                                .predicted = job.route.choice ? job.route.choice->seconds : 0,
+                                .elements = job.request.count,
+                                .dtype = dtype_of(job)},
+                               std::exchange(sample, nullptr));
+    c_.metrics().counters().add_size(Outcome::kCompressed, message_bytes(job.request, c_.ranks));
     sum += all[i];
   }
   const auto calls = std::ranges::count(messages_, false, &Job::is_native);
   if (calls != 0) leave_mark_once(c_.settings);
-  c_.counters.add({.calls = static_cast<size_t>(calls),
-                   .sent = sum,
-                   .scratch_bytes = stream_set_.scratch_bytes(),
-                   .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
+  c_.metrics().counters().add({.calls = static_cast<size_t>(calls),
+                               .sent = sum,
+                               .scratch_bytes = stream_set_.scratch_bytes(),
+                               .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
 }
 
 // Bytes that the step makes or sends, for tools.

@@ -14,7 +14,7 @@ MessageKey key_of(const Job& job) {
           .peer = r.root,
           .count = r.count,
           .element_bytes = datatype_size(r.datatype),
-          .spec = job.is_native() ? std::nullopt : std::optional(job.scheme.spec)};
+          .spec = job.is_native() ? std::nullopt : std::optional(job.scheme().spec)};
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ bool is_message(const Job& job) { return plan::is_point_to_point(job.request.col
 std::pmr::vector<Work> works_of(const Jobs& jobs) {
   std::pmr::vector<Work> works(jobs.get_allocator()), batches(jobs.get_allocator());
   works.reserve(jobs.size());
-  for (const Job* job : jobs) {
+  for (Job* job : jobs) {
     const auto known = std::ranges::find_if(batches, [&](const Work& batch) {
       return batch.front()->communicator == job->communicator;
     });
@@ -43,8 +43,9 @@ PlanPointer plan_of_collective(const Job& job, const Extra& extra) {
   const Request& r = job.request;
   Communicator& c = *job.communicator;
   return c.with_context([&] {
-    return c.plans.of({r.collective, r.root, r.count, dtype_of(job), job.scheme.forms(),
-                       job.scheme.algorithm, job.delta, extra.verified, extra.learns});
+    return c.routing().plans().of({r.collective, r.root, r.count, dtype_of(job),
+                                   job.scheme().forms(), job.scheme().algorithm,
+                                   job.compressed().delta, extra.verified, extra.learns});
   });
 }
 
@@ -55,7 +56,7 @@ PlanPointer plan_of(const Work& work, const Extra& extra) {
   key.reserve(work.size());
   for (const Job* job : work) key.push_back(key_of(*job));
   Communicator& c = *first.communicator;
-  return c.with_context([&] { return c.plans.of(key); });
+  return c.with_context([&] { return c.routing().plans().of(key); });
 }
 
 namespace {
@@ -93,8 +94,8 @@ std::pmr::vector<Sent> sent(const Work& work, const plan::Plan& plan) {
 std::string title(const Work& work, const plan::Plan& plan) {
   const Job& job = *work.front();
   if (work.size() > 1) return fmt::format("{} messages {} B", work.size(), plan.raw_bytes);
-  return fmt::format("{} {} {} B", plan::name(job.request.collective), print_scheme(job.scheme),
-                     plan.raw_bytes);
+  return fmt::format("{} {} {} B", plan::name(job.request.collective),
+                     job.is_native() ? "native" : print_scheme(job.scheme()), plan.raw_bytes);
 }
 
 std::string name_of(const Work& work) {
@@ -120,24 +121,29 @@ codec::Dtype dtype_of(const Job& job) {
   return dtype;
 }
 
-StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme.spec}; }
+StateKind state_kind(const Job& job) { return {dtype_of(job), job.scheme().spec}; }
 
 CallKind kind_of(const Job& job) {
-  return {job.rule, job.request.collective, without_seed(job.scheme)};
+  return {job.route.rule, job.request.collective, without_seed(job.scheme())};
+}
+
+const Job* first_compressed(const Work& work) {
+  const auto found = std::ranges::find(work, false, &Job::is_native);
+  return found == work.end() ? nullptr : *found;
 }
 
 CodebookKind codebook_kind(const Job& job) {
   const Request& r = job.request;
-  return {r.collective, r.count, dtype_of(job), job.scheme.spec, job.scheme.learn};
+  return {r.collective, r.count, dtype_of(job), job.scheme().spec, job.scheme().learn};
 }
 
 bool may_learn(const Job& job) {
-  return codec::descriptor(job.scheme.spec.codec).codebook &&
-         job.scheme.learn != Learn{.calls = {}};
+  return codec::descriptor(job.scheme().spec.codec).codebook &&
+         job.scheme().learn != Learn{.calls = {}};
 }
 
 bool learns_at(const Job& job, uint64_t call) {
-  return may_learn(job) && job.scheme.learn.at(call);
+  return may_learn(job) && job.scheme().learn.at(call);
 }
 
 }  // namespace terse

@@ -45,6 +45,9 @@ StateKind state_kind(const Job& job);
 CodebookKind codebook_kind(const Job& job);
 CallKind kind_of(const Job& job);
 
+// First compressed call of the work; null: all are native messages.
+const Job* first_compressed(const Work& work);
+
 // may_learn() returns true if calls of the kind learn levels; learns() if the call of that number
 // does.
 bool may_learn(const Job& job);

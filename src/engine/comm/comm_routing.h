@@ -1,0 +1,39 @@
+// How a communicator's calls are decided on: for the way in (engine/call), and for what asks which
+// plan a call has.
+#pragma once
+
+#include "engine/comm/chooser.h"
+#include "engine/comm/plans.h"
+#include "engine/comm/reductions.h"
+#include "engine/comm/savings.h"
+
+namespace terse {
+
+class CommRouting {
+ public:
+  CommRouting(int rank, int ranks, const plan::ChunkPolicy& chunks) : plans_(rank, ranks, chunks) {}
+
+  Operators& operators() { return operators_; }  // made on this communicator
+  const Operators& operators() const { return operators_; }
+  Plans& plans() { return plans_; }
+  const Plans& plans() const { return plans_; }
+  Chooser& chooser() { return chooser_; }
+  Savings& savings() { return savings_; }
+
+  const plan::Topology& topology() const { return plans_.topology(); }
+
+  // While paused, calls by the policy stay native. Each pause() takes one resume(); one more does
+  // nothing.
+  bool is_paused() const { return pauses_ > 0; }
+  void pause() { ++pauses_; }
+  void resume() { pauses_ -= pauses_ > 0; }
+
+ private:
+  Operators operators_;
+  Plans plans_;
+  Chooser chooser_;
+  Savings savings_;
+  int pauses_ = 0;
+};
+
+}  // namespace terse
