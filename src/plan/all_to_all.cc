@@ -13,9 +13,10 @@ Plan all_to_all(const Shape& s) {
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
     const size_t before = chunks.before(c);
-    Step encode{"encode", Lane::kEncode, {before == kNone ? kNone : done[before]}, {}, {}};
-    Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
-    Step decode{"decode", Lane::kDecode, {}, {}, {}};
+    Step encode{
+        .name = "encode", .lane = Lane::kEncode, .after = {before == kNone ? kNone : done[before]}};
+    Step exchange{.name = "exchange", .lane = Lane::kCommunicate};
+    Step decode{.name = "decode", .lane = Lane::kDecode};
     for (size_t k = 1; k < ranks; ++k) {
       const auto [to, from] = neighbours(s, k);
       const Place out = chunks.place(c, 0, to), in = chunks.place(c, 1, from);

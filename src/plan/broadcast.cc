@@ -29,7 +29,7 @@ class Shared {
     std::vector<size_t> scattered(chunks_.count(), kNone), shared(scattered), decoded(scattered);
     std::vector<size_t> encoded(scattered);
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
-      Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
+      Step exchange{.name = "exchange", .lane = Lane::kCommunicate};
       if (t < chunks_.count()) {
         const size_t before = chunks_.before(t);
         if (before != kNone) exchange.after = {decoded[before], shared[before]};
@@ -44,7 +44,9 @@ class Shared {
       size_t last = b_.add(std::move(exchange));
       if (t < chunks_.count()) scattered[t] = last;
       if (lag == 0) {
-        Step step{"share", Lane::kCommunicate, {is_root_ ? kNone : scattered[t]}, {}, {}};
+        Step step{.name = "share",
+                  .lane = Lane::kCommunicate,
+                  .after = {is_root_ ? kNone : scattered[t]}};
         share(t, step);
         last = b_.add(std::move(step));
       }
@@ -85,7 +87,7 @@ class Shared {
   }
 
   size_t decode(size_t c, size_t after) {
-    Step step{"decode", Lane::kDecode, {after}, {}, {}};
+    Step step{.name = "decode", .lane = Lane::kDecode, .after = {after}};
     for (size_t p = 0; p < others_; ++p)
       b_.push(step.compute, unpack_broadcast(b_, p * shard_, chunks_.range(p, c), place(c, p)));
     return b_.add(std::move(step));
@@ -127,7 +129,7 @@ Plan direct_broadcast(const Shape& s) {
     const size_t encoded = b.add(std::move(encode));
     exchange.after.push_back(encoded);
     sent[c] = b.add(std::move(exchange));
-    Step decode{"decode", Lane::kDecode, {is_root ? encoded : sent[c]}, {}, {}};
+    Step decode{.name = "decode", .lane = Lane::kDecode, .after = {is_root ? encoded : sent[c]}};
     b.push(decode.compute, unpack_broadcast(b, 0, r, place));
     decoded[c] = b.add(std::move(decode));
   }

@@ -69,7 +69,7 @@ class Assembly {
 
   // Ends the plan: the decode lane ends after all others, even with nothing to decode.
   Plan finish() {
-    Step end{"end", Lane::kDecode, {}, {}, {}};
+    Step end{.name = "end", .lane = Lane::kDecode};
     for (size_t i = plan_.steps.size(); i-- > 0;)
       if (!order_.is_done(i, end)) end.after.push_back(i);
     if (!end.after.empty()) insert(std::move(end));
@@ -130,7 +130,7 @@ class Builder : public Assembly {
 
   // Copies the rank's own shard.
   void keep(size_t target, size_t source) {
-    Step step{"keep", Lane::kDecode, {}, {}, {}};
+    Step step{.name = "keep", .lane = Lane::kDecode};
     step.copies = {{raw(Region::kRecv, target), raw(Region::kSend, source),
                     shape_.count * shape_.element_bytes}};
     add(std::move(step));

@@ -32,7 +32,7 @@ Step give(const Shape& s, const Delta& delta) {
   const auto shadow = [](size_t from, size_t size) {
     return Copy{{Region::kRecv, from}, {Region::kState, from}, size};
   };
-  Step give{"give", Lane::kDecode, {}, {}, {}};
+  Step give{.name = "give", .lane = Lane::kDecode};
   if (delta.base == Base::kShadow) {
     if (own != 0) give.copies.push_back(shadow(0, own));
     if (const size_t end = own + bytes; end < s.ranks * bytes)
@@ -112,7 +112,7 @@ class OwnKept : Assembly {
 Plan gather_in_full(const Shape& s, const Delta& delta) {
   Builder b(Collective::kAllGather, "AllGather in full", s);
   const bool to_state = delta.base == Base::kShadow;
-  Step gather{"gather", Lane::kCommunicate, {}, {}, {}};
+  Step gather{.name = "gather", .lane = Lane::kCommunicate};
   gather.natives = {{.collective = Collective::kAllGather,
                      .send = {Region::kSend, 0},
                      .recv = {to_state ? Region::kState : Region::kRecv, 0},
@@ -123,7 +123,7 @@ Plan gather_in_full(const Shape& s, const Delta& delta) {
     last.after = {gathered};
     b.add(std::move(last));
   } else if (delta.base == Base::kInplace) {
-    Step remember{"remember", Lane::kDecode, {gathered}, {}, {}};
+    Step remember{.name = "remember", .lane = Lane::kDecode, .after = {gathered}};
     remember.copies = {{{Region::kState, 0}, {Region::kSend, 0}, shard_bytes(s)}};
     b.add(std::move(remember));
   }

@@ -15,10 +15,10 @@ Plan direct_reduce(const Shape& s) {
     const Range r = chunks.range(0, c);
     const Input own{b.raw(Region::kSend, r.first), Format::kRaw};
     const size_t free = chunks.before(c) == kNone ? kNone : done[chunks.before(c)];
-    Step exchange{"gather", Lane::kCommunicate, {free}, {}, {}};
+    Step exchange{.name = "gather", .lane = Lane::kCommunicate, .after = {free}};
     if (!is_root) {
       const auto draw = b.if_shared(shared_draw_without(s.root, self, ranks));
-      Step encode{"encode", Lane::kEncode, {free}, {}, {}};
+      Step encode{.name = "encode", .lane = Lane::kEncode, .after = {free}};
       b.push(encode.compute, {.inputs = {own},
                               .target = chunks.place(c, 0, 0),
                               .count = r.count,
@@ -41,7 +41,7 @@ Plan direct_reduce(const Shape& s) {
                 .count = r.count};
     for (size_t p = 0; p < ranks; ++p)
       sum.inputs.push_back(p == self ? own : Input{chunks.place(c, 0, p)});
-    Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
+    Step reduce{.name = "reduce", .lane = Lane::kDecode, .after = {b.add(std::move(exchange))}};
     b.push(reduce.compute, std::move(sum));
     done[c] = b.add(std::move(reduce));
   }

@@ -50,9 +50,9 @@ Plan gather(const Shape& s) {
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
     const size_t free = chunks.before(c) == kNone ? kNone : done[chunks.before(c)];
-    Step encode{"encode", Lane::kEncode, {free}, {}, {}};
-    Step exchange{"gather", Lane::kCommunicate, {free}, {}, {}};
-    Step decode{"decode", Lane::kDecode, {}, {}, {}};
+    Step encode{.name = "encode", .lane = Lane::kEncode, .after = {free}};
+    Step exchange{.name = "gather", .lane = Lane::kCommunicate, .after = {free}};
+    Step decode{.name = "decode", .lane = Lane::kDecode};
     if (!is_root) {
       b.push(encode.compute, pack(b, 0, chunks.place(c, 0, 0), r, self));
       b.push(exchange.transfers, s.root, true, chunks.place(c, 0, 0), r.count);
@@ -78,9 +78,9 @@ Plan scatter(const Shape& s) {
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
     const size_t free = chunks.before(c) == kNone ? kNone : done[chunks.before(c)];
-    Step encode{"encode", Lane::kEncode, {free}, {}, {}};
-    Step exchange{"scatter", Lane::kCommunicate, {free}, {}, {}};
-    Step decode{"decode", Lane::kDecode, {}, {}, {}};
+    Step encode{.name = "encode", .lane = Lane::kEncode, .after = {free}};
+    Step exchange{.name = "scatter", .lane = Lane::kCommunicate, .after = {free}};
+    Step decode{.name = "decode", .lane = Lane::kDecode};
     if (!is_root) {
       b.push(exchange.transfers, s.root, false, chunks.place(c, 0, 0), r.count);
       b.push(decode.compute, unpack(b, chunks.place(c, 0, 0), 0, r));

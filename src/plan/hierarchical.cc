@@ -129,7 +129,7 @@ class Hierarchical {
   }
 
   void exchange(std::span<const Turn> turns) {
-    Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
+    Step step{.name = "exchange", .lane = Lane::kCommunicate};
     for (const auto [k, c] : turns) {
       const Phase phase = phases_[k];
       if (!takes_part(phase)) continue;
@@ -180,7 +180,7 @@ class Hierarchical {
 
   // Computes that precede all phases.
   size_t begin(size_t c) {
-    Step step{"encode", Lane::kEncode, {}, {}, {}};
+    Step step{.name = "encode", .lane = Lane::kEncode};
     if (!scatters()) {
       encode(step, self_, 0, share(c, self_), Format::kPacked, {}, c);
       return add(std::move(step), c, {&shares_});
@@ -255,7 +255,7 @@ class Hierarchical {
   }
 
   size_t reduce_within(size_t c) {
-    Step step{"reduce within", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    Step step{.name = "reduce within", .lane = Lane::kDecode, .after = {exchanged_[c]}};
     step.compute.reserve(grid_.nodes);
     for (const size_t owner : grid_.at_place(place_)) {
       const Range r = chunks_.range(owner, c);
@@ -289,7 +289,7 @@ class Hierarchical {
   }
 
   size_t reduce_between(size_t c) {
-    Step step{"reduce between", Lane::kDecode, {exchanged_[c]}, {}, {}};
+    Step step{.name = "reduce between", .lane = Lane::kDecode, .after = {exchanged_[c]}};
     const Range r = own(c);
     Compute sum{.inputs = {},
                 .target = gathers_ ? share(c, self_) : b_.raw(Region::kRecv, r.first),

@@ -55,7 +55,7 @@ class InTwoLevels {
   }
 
   void encode(size_t c) {
-    Step step{"encode", Lane::kEncode, {}, {}, {}};
+    Step step{.name = "encode", .lane = Lane::kEncode};
     all_.wait(c, step);
     for (const size_t p : grid_.shards())
       b_.push(step.compute,
@@ -65,7 +65,7 @@ class InTwoLevels {
   }
 
   void exchange(std::span<const Turn> turns) {
-    Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
+    Step step{.name = "exchange", .lane = Lane::kCommunicate};
     for (const auto [phase, c] : turns)
       if (takes_part(phase)) send_and_receive(phase, c, step);
     const size_t exchanged = b_.add(std::move(step));
@@ -137,8 +137,9 @@ class InTwoLevels {
   }
 
   void decode(size_t c) {
-    Step step{
-        "decode", Lane::kDecode, {is_root_ ? encoded_[c] : exchanged_[kIntraPacked][c]}, {}, {}};
+    Step step{.name = "decode",
+              .lane = Lane::kDecode,
+              .after = {is_root_ ? encoded_[c] : exchanged_[kIntraPacked][c]}};
     for (const size_t p : grid_.shards())
       b_.push(step.compute, unpack_broadcast(b_, p * shard_, chunks_.range(p, c), place_of(c, p)));
     all_.add(b_.add(std::move(step)), c);

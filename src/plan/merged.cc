@@ -94,14 +94,16 @@ class Merged {
   }
 
   void find(size_t c) {
-    Step step{"find", Lane::kEncode, {before(receives_ ? decoded_ : packed_, c)}, {}, {}};
+    Step step{.name = "find",
+              .lane = Lane::kEncode,
+              .after = {before(receives_ ? decoded_ : packed_, c)}};
     step.compute = each_shard(c, Part::kParams);
     found_[c] = b_.add(std::move(step));
   }
 
   // Native collectives and messages between ranks have steps of their own.
   void exchange(std::span<const Turn> turns) {
-    Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
+    Step step{.name = "exchange", .lane = Lane::kCommunicate};
     for (const auto& [phase, c] : turns) {
       if (phase == 0) agree(c);
       if (phase == 1) first_shot(c, step);
@@ -118,10 +120,12 @@ class Merged {
   void agree(size_t c) {
     size_t bytes = 0;
     for (size_t p = 0; p < ranks_; ++p) bytes += param_bytes(chunks_.range(p, c).count);
-    Step step{"agree", Lane::kCommunicate, {found_[c]}, {}, {}};
+    Step step{.name = "agree", .lane = Lane::kCommunicate, .after = {found_[c]}};
     step.natives = {b_.agreement(params(c, 0), bytes)};
     // Goes on the decode lane: the parameters of later chunks need not wait for it.
-    Step pack{"pack", Lane::kDecode, {b_.add(std::move(step)), before(sent_, c)}, {}, {}};
+    Step pack{.name = "pack",
+              .lane = Lane::kDecode,
+              .after = {b_.add(std::move(step)), before(sent_, c)}};
     pack.compute = each_shard(c, Part::kCodes);
     packed_[c] = b_.add(std::move(pack));
   }
@@ -151,7 +155,7 @@ class Merged {
                   .shard = static_cast<uint32_t>(self_),
                   .stage = 1};
     for (size_t p = 0; p < ranks_; ++p) merge.inputs.push_back({in(c, p)});
-    Step step{"merge", Lane::kDecode, {exchanged, before(shared_, c)}, {}, {}};
+    Step step{.name = "merge", .lane = Lane::kDecode, .after = {exchanged, before(shared_, c)}};
     b_.push(step.compute, std::move(merge));
     merged_[c] = b_.add(std::move(step));
     if (keeps_shard_) decode(c, merged_[c]);
@@ -175,7 +179,7 @@ class Merged {
   }
 
   void decode(size_t c, size_t after) {
-    Step step{"decode", Lane::kDecode, {after}, {}, {}};
+    Step step{.name = "decode", .lane = Lane::kDecode, .after = {after}};
     for (size_t p = 0; p < ranks_; ++p) {
       if (keeps_shard_ && p != self_) continue;
       const Range r = chunks_.range(p, c);

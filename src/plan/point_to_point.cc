@@ -52,9 +52,9 @@ class Messages : Assembly {
     std::vector<size_t> done(steps, kNone);
     for (size_t i = 0; i < steps; ++i) {
       const size_t free = i < slots ? kNone : done[i - slots];
-      Step encode{"encode", Lane::kEncode, {free}, {}, {}};
-      Step exchange{"exchange", Lane::kCommunicate, {free}, {}, {}};
-      Step decode{"decode", Lane::kDecode, {}, {}, {}};
+      Step encode{.name = "encode", .lane = Lane::kEncode, .after = {free}};
+      Step exchange{.name = "exchange", .lane = Lane::kCommunicate, .after = {free}};
+      Step decode{.name = "decode", .lane = Lane::kDecode};
       Place place{Region::kScratch, i % slots * slot_bytes};
       for (size_t k = i * at_once; k < (i + 1) * at_once; ++k) {
         pass(items_[k], place, encode, exchange, decode);

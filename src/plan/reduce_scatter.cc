@@ -18,8 +18,9 @@ Plan reduce_scatter(const Shape& s) {
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
     const size_t before = chunks.before(c);
-    Step encode{"encode", Lane::kEncode, {before == kNone ? kNone : done[before]}, {}, {}};
-    Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
+    Step encode{
+        .name = "encode", .lane = Lane::kEncode, .after = {before == kNone ? kNone : done[before]}};
+    Step exchange{.name = "exchange", .lane = Lane::kCommunicate};
     for (size_t k = 1; k < ranks; ++k) {
       const auto [to, from] = neighbours(s, k);
       b.push(encode.compute, {.inputs = {shard(to, r)},
@@ -39,7 +40,7 @@ Plan reduce_scatter(const Shape& s) {
                 .count = r.count};
     for (size_t p = 0; p < ranks; ++p)
       sum.inputs.push_back(p == self ? shard(p, r) : Input{in(c, p)});
-    Step reduce{"reduce", Lane::kDecode, {b.add(std::move(exchange))}, {}, {}};
+    Step reduce{.name = "reduce", .lane = Lane::kDecode, .after = {b.add(std::move(exchange))}};
     b.push(reduce.compute, std::move(sum));
     done[c] = b.add(std::move(reduce));
   }

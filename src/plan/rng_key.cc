@@ -20,7 +20,7 @@ class ByContent : Assembly {
     plan_.scratch_bytes = content.offset + kFingerprintBytes;
     const bool looks = std::ranges::any_of(plan_.steps, needs_content);
     std::vector<Step> steps = clear();
-    Step look{"look", Lane::kEncode, {}, {}, {}};
+    Step look{.name = "look", .lane = Lane::kEncode};
     look.fingerprints = {
         {content, {Region::kSend, 0}, plan_.buffers.front().send_bytes, !repeats_}};
     // The result of an in-place call overwrites what is looked at.

@@ -20,20 +20,21 @@ void share(Builder& b, const Shape& s, const Chunks& chunks, std::optional<Share
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
     const size_t before = chunks.before(c);
-    Step encode{"encode", Lane::kEncode, {before == kNone ? kNone : done[before]}, {}, {}};
+    Step encode{
+        .name = "encode", .lane = Lane::kEncode, .after = {before == kNone ? kNone : done[before]}};
     b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, r.first), Format::kRaw}},
                             .target = chunks.place(c, 0, self),
                             .count = r.count,
                             .origin = r.first,
                             .shard = static_cast<uint32_t>(draw ? 0 : self),
                             .shared_draw = draw});
-    Step share{"share", Lane::kCommunicate, {b.add(std::move(encode))}, {}, {}};
+    Step share{.name = "share", .lane = Lane::kCommunicate, .after = {b.add(std::move(encode))}};
     for (int k = 1; k < s.ranks; ++k) {
       const auto [to, from] = neighbours(s, k);
       b.push(share.transfers, to, true, chunks.place(c, 0, self), r.count);
       b.push(share.transfers, from, false, chunks.place(c, 0, from), r.count);
     }
-    Step last{name, Lane::kDecode, {b.add(std::move(share))}, {}, {}};
+    Step last{.name = name, .lane = Lane::kDecode, .after = {b.add(std::move(share))}};
     for (Compute& compute : use(c, r)) b.push(last.compute, std::move(compute));
     done[c] = b.add(std::move(last));
   }

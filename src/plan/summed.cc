@@ -73,7 +73,7 @@ class Summed {
 
   // Exchange of a span that begins, and of a chunk whose codes are there.
   void exchange(std::span<const Turn> turns) {
-    Step step{"exchange", Lane::kCommunicate, {}, {}, {}};
+    Step step{.name = "exchange", .lane = Lane::kCommunicate};
     for (const auto& [phase, c] : turns) {
       if (phase == 0 && !begins_span(c)) continue;
       step.after.push_back(phase == 0 ? find(c) : packed_[c]);
@@ -104,7 +104,7 @@ class Summed {
   // Finds the own parameters of the span that begins with a chunk.
   size_t find(size_t first) {
     const size_t span = span_of_[first];
-    Step step{"find", Lane::kEncode, {}, {}, {}};
+    Step step{.name = "find", .lane = Lane::kEncode};
     if (span >= kSpans) step.after = {done_[spans_[span - kSpans + 1].first - 1]};
     for (size_t c = first; c < first + spans_[span].count; ++c)
       std::ranges::move(each_shard(c, Part::kParams), std::back_inserter(step.compute));
@@ -120,7 +120,7 @@ class Summed {
   // Packs on the decode lane: the parameters of later chunks need not wait for it.
   void pack(size_t c) {
     const size_t before = chunks_.before(c);
-    Step step{"pack", Lane::kDecode, {agreed_[span_of_[c]]}, {}, {}};
+    Step step{.name = "pack", .lane = Lane::kDecode, .after = {agreed_[span_of_[c]]}};
     if (before != kNone) step.after.push_back(done_[before]);
     step.compute = each_shard(c, Part::kCodes);
     packed_[c] = b_.add(std::move(step));
@@ -139,7 +139,7 @@ class Summed {
   void unpack(size_t c, size_t summed) {
     done_[c] = summed;
     if (!receives_) return;
-    Step step{"decode", Lane::kDecode, {summed}, {}, {}};
+    Step step{.name = "decode", .lane = Lane::kDecode, .after = {summed}};
     step.compute = {{.inputs = {{codes(c, own_)}},
                      .target = b_.raw(Region::kRecv, range(c).first),
                      .target_format = Format::kRaw,

@@ -43,7 +43,7 @@ class TwoShot {
     // receives where the first one sent from, also on a rank that reduces nothing.
     std::vector<size_t> sent(chunks_.count(), kNone), reduced(sent), shared(sent), decoded(sent);
     for (size_t t = 0; t < chunks_.count() + lag; ++t) {
-      Step exchange{"exchange", Lane::kCommunicate, {}, {}, {}};
+      Step exchange{.name = "exchange", .lane = Lane::kCommunicate};
       size_t reduce_after = kNone;
       if (t < chunks_.count()) {
         const size_t before = chunks_.before(t);
@@ -70,7 +70,7 @@ class TwoShot {
         reduced[t] = reduce(t, exchanged, reduce_after);
       }
       if (lag == 0) {
-        Step share{"share", Lane::kCommunicate, {}, {}, {}};
+        Step share{.name = "share", .lane = Lane::kCommunicate};
         share.after = {sends_ ? reduced[t] : kNone, receives_ ? sent[t] : kNone};
         second_shot(t, share);
         exchanged = b_.add(std::move(share));
@@ -90,7 +90,7 @@ class TwoShot {
   }
 
   size_t encode(size_t c, size_t after, size_t own_free) {
-    Step step{"encode", Lane::kEncode, {after, own_free}, {}, {}};
+    Step step{.name = "encode", .lane = Lane::kEncode, .after = {after, own_free}};
     for (size_t k = repacks_ ? 0 : 1; k < ranks_; ++k) {
       const size_t p = neighbours(s_, k).to;
       const Range r = chunks_.range(p, c);
@@ -118,7 +118,7 @@ class TwoShot {
   }
 
   size_t reduce(size_t c, size_t exchanged, size_t slot_free) {
-    Step step{"reduce", Lane::kDecode, {exchanged, slot_free}, {}, {}};
+    Step step{.name = "reduce", .lane = Lane::kDecode, .after = {exchanged, slot_free}};
     const Range r = chunks_.range(self_, c);
     Compute sum{.inputs = {},
                 .target = out(c, self_),
@@ -150,7 +150,7 @@ class TwoShot {
   }
 
   size_t decode(size_t c, size_t after) {
-    Step step{"decode", Lane::kDecode, {after}, {}, {}};
+    Step step{.name = "decode", .lane = Lane::kDecode, .after = {after}};
     for (size_t p = 0; p < ranks_; ++p) {
       const Range r = chunks_.range(p, c);
       b_.push(step.compute, {.inputs = {{out(c, p), s_.sum.format}},

@@ -21,20 +21,20 @@ Plan integer_sum(const Shape& s) {
   for (size_t c = 0; c < chunks.count(); ++c) {
     const Range r = chunks.range(0, c);
     const Place packed = chunks.place(c, 0, 0);
-    Step encode{"encode", Lane::kEncode, {}, {}, {}};
+    Step encode{.name = "encode", .lane = Lane::kEncode};
     if (chunks.before(c) != kNone) encode.after = {done[chunks.before(c)]};
     b.push(encode.compute, {.inputs = {{b.raw(Region::kSend, r.first), Format::kRaw}},
                             .target = packed,
                             .count = r.count,
                             .origin = r.first});
-    Step sum{"sum", Lane::kCommunicate, {b.add(std::move(encode))}, {}, {}};
+    Step sum{.name = "sum", .lane = Lane::kCommunicate, .after = {b.add(std::move(encode))}};
     sum.natives = {{.collective = Collective::kAllReduce,
                     .send = packed,
                     .recv = packed,
                     .count = r.count,
                     .element = Element::kUint32,
                     .operation = Operation::kSum}};
-    Step decode{"decode", Lane::kDecode, {b.add(std::move(sum))}, {}, {}};
+    Step decode{.name = "decode", .lane = Lane::kDecode, .after = {b.add(std::move(sum))}};
     b.push(decode.compute, {.inputs = {{packed}},
                             .target = b.raw(Region::kRecv, r.first),
                             .target_format = Format::kRaw,
@@ -215,7 +215,7 @@ TEST(Native, WhatItSendsMayBeChangedBehindItAlone) {
                      .count = 100};
   const auto plan = [&](std::vector<size_t> after) {
     Plan p{.scratch_bytes = 400, .buffers = {{400, 400}}, .native = {400}};
-    p.steps.push_back({"sum", Lane::kCommunicate, {}, {}, {}});
+    p.steps.push_back({.name = "sum", .lane = Lane::kCommunicate});
     p.steps.back().natives = {first};
     p.steps.push_back({"copy", Lane::kDecode, std::move(after), {}, {}});
     return p;
@@ -238,9 +238,9 @@ TEST(Native, WhatItSendsMayBeChangedBehindItAlone) {
   }
   Plan late = plan({0});
   late.steps[1].copies = {from_send};
-  late.steps.push_back({"again", Lane::kCommunicate, {1}, {}, {}});
+  late.steps.push_back({.name = "again", .lane = Lane::kCommunicate, .after = {1}});
   late.steps.back().natives = {first};
-  late.steps.push_back({"end", Lane::kDecode, {2}, {}, {}});
+  late.steps.push_back({.name = "end", .lane = Lane::kDecode, .after = {2}});
   late.native = {800};
   EXPECT_EQ(validate(late, shape), "step 2 (again): reads what may have been changed");
 }
@@ -251,15 +251,15 @@ TEST(Native, IsInPlaceAsNcclHasIt) {
     Shape shape = shape_of(8, 3, 1 << 20);
     shape.rank = 1;
     Plan p{.scratch_bytes = 400, .buffers = {{400, 400}}};
-    p.steps = {{"write", Lane::kCommunicate, {}, {}, {}},
-               {"native", Lane::kCommunicate, {}, {}, {}}};
+    p.steps = {{.name = "write", .lane = Lane::kCommunicate},
+               {.name = "native", .lane = Lane::kCommunicate}};
     for (size_t shard = 0; shard < 8; ++shard)
       p.steps[0].transfers.push_back({0, false, {Region::kScratch, 32 * shard}, 32});
     p.steps[1].natives = {{.collective = collective,
                            .send = {Region::kScratch, send},
                            .recv = {Region::kScratch, recv},
                            .count = 8}};
-    p.steps.push_back({"end", Lane::kDecode, {1}, {}, {}});
+    p.steps.push_back({.name = "end", .lane = Lane::kDecode, .after = {1}});
     p.native = native_traffic(p.steps, shape);
     return validate(p, shape);
   };

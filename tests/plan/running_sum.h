@@ -15,17 +15,17 @@ inline Plan running_sum(const Shape& s) {
             .state = {fmt::format("running sum of {}", s.count), 2 * bytes},
             .buffers = {{bytes, bytes}},
             .raw_bytes = raw_bytes(Collective::kAllReduce, bytes, s.position())};
-  Step reduce{"sum", Lane::kCommunicate, {}, {}, {}};
+  Step reduce{.name = "sum", .lane = Lane::kCommunicate};
   reduce.natives = {{.collective = Collective::kAllReduce,
                      .send = {Region::kSend, 0},
                      .recv = fresh,
                      .count = s.count}};
-  Step add{"add", Lane::kDecode, {0}, {}, {}};
+  Step add{.name = "add", .lane = Lane::kDecode, .after = {0}};
   add.compute = {{.inputs = {{sum, Format::kRaw}, {fresh, Format::kRaw}},
                   .target = sum,
                   .target_format = Format::kRaw,
                   .count = s.count}};
-  Step give{"give", Lane::kDecode, {}, {}, {}};
+  Step give{.name = "give", .lane = Lane::kDecode};
   give.copies = {{{Region::kRecv, 0}, sum, bytes}};
   plan.steps = {reduce, add, give};
   plan.native = native_traffic(plan.steps, s);
