@@ -1,17 +1,19 @@
-"""Runs the examples as their own comments and README.md say.
+"""Runs the examples as their own comments and README.md say, and the program of docs/API.md.
 
-examples_test.py BIN_FOLDER HOSTNCCL"""
+examples_test.py BIN_FOLDER HOSTNCCL LIBTERSE COMPILER SANITIZER"""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
-BIN, HOSTNCCL = sys.argv[1:3]
+BIN, HOSTNCCL, LIBTERSE, COMPILER, SANITIZER = sys.argv[1:6]
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "tools"))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 
 import local_ranks  # noqa: E402
 from ports import free_port  # noqa: E402
@@ -50,6 +52,22 @@ class Examples(unittest.TestCase):
         environments = [local_ranks.environment(**local_ranks.torchrun(rank, 2, port)) for rank in range(2)]
         ranks = local_ranks.run([[f"{BIN}/allreduce", "int4"]] * 2, environments)
         self.expect_errors("".join(out for _, out, _ in ranks), 2, 0.01, 0.2)
+
+    @unittest.skipIf(SANITIZER, "a program without the sanitizer's run-time")
+    def test_program_of_the_c_interface(self):
+        with open(os.path.join(ROOT, "docs", "API.md"), encoding="utf-8") as file:
+            program = re.search(r"```c\n(/\* average\.c \*/.*?)```", file.read(), re.DOTALL).group(1)
+        with tempfile.TemporaryDirectory() as folder:
+            source, binary = os.path.join(folder, "average.c"), os.path.join(folder, "average")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(program)
+            libraries = [LIBTERSE, HOSTNCCL]
+            run([COMPILER, "-Wall", "-Werror", source, "-o", binary, f"-I{ROOT}/include",
+                 f"-I{ROOT}/include/nccl", *libraries,
+                 *(f"-Wl,-rpath,{os.path.dirname(name)}" for name in libraries)])
+            got, exactly = re.fullmatch(r"(\S+), exactly (\S+)\n", run([binary])).groups()
+        self.assertNotEqual(got, exactly)
+        self.assertAlmostEqual(float(got), float(exactly), delta=15)
 
     def test_hybrid_threads(self):
         program = [f"{BIN}/hybrid_threads", "4"]

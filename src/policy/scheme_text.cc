@@ -28,6 +28,26 @@ codec::Rounding parse_rounding(std::string_view text, std::string_view key,
   return static_cast<codec::Rounding>(*rounding);
 }
 
+// Refuses a preset where one scheme is asked for, and lists its schemes.
+[[noreturn]] void refuse_preset(std::string_view text, const Preset& preset) {
+  std::vector<std::pair<std::string, Set>> all;  // schemes, and their collectives; none: all else
+  for (const PresetPart& part : preset.parts) {
+    const auto known = std::ranges::find(all, part.scheme, &std::pair<std::string, Set>::first);
+    if (part.scheme == "off") continue;
+    if (known == all.end() || part.collectives == 0)
+      all.emplace_back(part.scheme, part.collectives);
+    else
+      known->second |= part.collectives;
+  }
+  std::string schemes;
+  for (const auto& [scheme, collectives] : all)
+    schemes += fmt::format("{}{} for {}", schemes.empty() ? "" : "; ", scheme,
+                           collectives == 0 ? "all else" : print_collectives(collectives));
+  refuse_scheme(text,
+                "a preset has a scheme for each collective, and is for rules; of this one: {}",
+                schemes);
+}
+
 constexpr OptionKey<SchemeDraft> kKeys[] = {
     {"block",
      [](std::string_view text, std::string_view value, SchemeDraft& draft) {
@@ -148,8 +168,7 @@ void parse_codec(std::string_view text, std::string_view name, SchemeDraft& draf
     draft.scheme.spec.bits = static_cast<uint8_t>(*bits);
     return;
   }
-  if (find_preset(name) != nullptr)
-    refuse_scheme(text, "it is a preset, which names schemes by collective: for rules alone");
+  if (const Preset* const preset = find_preset(name)) refuse_preset(text, *preset);
   std::vector<std::string> known = widths([](const codec::Descriptor& d) { return d.max_bits; });
   known.insert(known.begin(), {"off", "auto"});
   refuse_scheme(text, "unknown codec \"{}\"; known are {}", shortened(name), listed(known, "and"));

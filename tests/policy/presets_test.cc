@@ -129,5 +129,20 @@ TEST(Presets, EachIsWhatTheCodecsServe) {
   EXPECT_EQ(find_preset("unsafe"), nullptr);
 }
 
+TEST(Presets, AreNoSchemesAndSayWhichTheyHave) {
+  try {
+    parse_scheme("safe");
+    ADD_FAILURE() << "a scheme";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.result, ncclInvalidArgument);
+    EXPECT_EQ(
+        e.message,
+        "scheme \"safe\": a preset has a scheme for each collective, and is for rules; of this "
+        "one: minmax8:block=128,round=shift for "
+        "allgather,alltoall,broadcast,gather,scatter,sendrecv; "
+        "int8:block=64,round=stochastic,scale=bf16 for all else");
+  }
+}
+
 }  // namespace
 }  // namespace terse
