@@ -29,7 +29,8 @@ if(NOT TERSE_CARRIED)
   if(TERSE_BUILD_TESTS)
     find_package(GTest REQUIRED)
   endif()
-  if(TERSE_BUILD_BENCH AND NOT TERSE_GLIBC)  # it is linked with the machine's
+  # For developers, and linked with the machine's glibc.
+  if(TERSE_BUILD_BENCH AND TERSE_BUILD_TESTS AND NOT TERSE_GLIBC)
     find_package(benchmark REQUIRED)
   endif()
   return()

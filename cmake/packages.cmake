@@ -23,7 +23,20 @@ file(CREATE_LINK ../../terse/python/terse ${CMAKE_CURRENT_BINARY_DIR}/terse SYMB
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terse DESTINATION lib/python3/dist-packages
         COMPONENT dist_packages EXCLUDE_FROM_ALL)
 
+# For who reads them where they are installed, with the links between them.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION share/doc/terse)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION share/doc/terse)
+foreach(format codec report)
+  install(FILES ${PROJECT_SOURCE_DIR}/src/${format}/FORMAT.md DESTINATION share/doc/terse/src/${format})
+endforeach()
+
+# What was built without CUDA says so in its name.
+set(TERSE_PACKAGE_VERSION ${PROJECT_VERSION})
+if(NOT TERSE_HAVE_CUDA)
+  string(APPEND TERSE_PACKAGE_VERSION +cpu)
+endif()
 set(CPACK_PACKAGE_NAME terse)
+set(CPACK_PACKAGE_VERSION ${TERSE_PACKAGE_VERSION})
 set(CPACK_PACKAGE_VENDOR terse)
 set(CPACK_PACKAGE_CONTACT "the terse project <maintainers@terse.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
@@ -34,19 +47,19 @@ set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_THREADS 0)
 
 # Each package is a group of components.
-set(terse_parts terse programs python dist_packages)
+set(terse_parts terse programs tune python dist_packages)
 set(hostnccl_parts hostnccl)
 set(dev_parts dev)
-set(CPACK_COMPONENTS_ALL terse programs python dev)
+set(CPACK_COMPONENTS_ALL terse programs tune python dev)
 if(TERSE_BUILD_HOSTNCCL)
   list(APPEND CPACK_COMPONENTS_ALL hostnccl)
 endif()
 if(NOT TERSE_BUILD_BENCH)
-  list(REMOVE_ITEM CPACK_COMPONENTS_ALL programs)
+  list(REMOVE_ITEM CPACK_COMPONENTS_ALL programs tune)
 endif()
 # The tarball is one, of all of them; what only Debian has is added for it.
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
-set(CPACK_PACKAGE_FILE_NAME terse-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_PACKAGE_FILE_NAME terse-${TERSE_PACKAGE_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_ARCHIVE_FILE_NAME ${CPACK_PACKAGE_FILE_NAME})
 set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -63,12 +76,12 @@ set(CPACK_DEBIAN_TERSE_PACKAGE_CONTROL_EXTRA
     ${PROJECT_SOURCE_DIR}/packaging/debian/prerm)
 set(CPACK_DEBIAN_HOSTNCCL_PACKAGE_NAME terse-hostnccl)
 set(CPACK_DEBIAN_HOSTNCCL_PACKAGE_DEPENDS "${glibc}, libucx0 (>= 1.12)")
-set(CPACK_DEBIAN_HOSTNCCL_PACKAGE_RECOMMENDS "terse (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_HOSTNCCL_PACKAGE_RECOMMENDS "terse (= ${TERSE_PACKAGE_VERSION})")
 set(CPACK_DEBIAN_HOSTNCCL_PACKAGE_CONTROL_EXTRA
     ${PROJECT_SOURCE_DIR}/packaging/debian/prerm)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME terse-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "terse (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "terse (= ${TERSE_PACKAGE_VERSION})")
 
 include(CPack)
 cpack_add_component_group(terse DESCRIPTION

@@ -160,6 +160,17 @@ void warn_without_report(const Run& run) {
                "--report DIR writes them\n");
 }
 
+// Lets the program's Python import terse, behind its own packages. A wheel has no such folder.
+void add_python(std::vector<Variable>& variables) {
+  constexpr const char* kFolder = "lib/terse/python";
+  if (!is_installed(kFolder)) return;
+  const std::string folder = installed(kFolder);
+  const char* const own = std::getenv("PYTHONPATH");
+  const std::string before = own != nullptr && *own != '\0' ? own + std::string(":") : "";
+  if ((":" + before).find(":" + folder + ":") == std::string::npos)
+    variables.push_back({"PYTHONPATH", before + folder});
+}
+
 std::vector<Variable> surroundings(const Run& run) {
   require_no_pipes(run);
   const std::string interposer = installed("lib/libterse_nccl.so");
@@ -167,6 +178,7 @@ std::vector<Variable> surroundings(const Run& run) {
   const std::string nccl = nccl_of(run);
   if (is_path(nccl) && !run.without_facade) add_facade(interposer, nccl, libraries);
   std::vector<Variable> variables = {{"LD_PRELOAD", preload(libraries)}};
+  add_python(variables);
   add_rules(run, variables);
   if (!run.profile.empty()) {
     read_profile(run.profile);

@@ -14,8 +14,7 @@ void add_tune(CLI::App& app, int& status) {
     std::vector<std::string> words = command->remaining();
     if (!is_installed("bin/terse-tune"))
       fail(ncclSystemError,
-           "terse-tune is not installed here: the tarball and the Debian package have it, a Python "
-           "wheel does not");
+           "terse-tune is not installed here: it was left out of this build (TERSE_BUILD_BENCH)");
     words.insert(words.begin(), installed("bin/terse-tune"));
     status = become(std::move(words));
   });

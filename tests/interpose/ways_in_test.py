@@ -252,9 +252,25 @@ class WaysIn(unittest.TestCase):
         return self.dry_by(["--scheme", "int8"], *command, **variables)
 
     def dry_by(self, rules, *command, **variables):
-        return subprocess.run([TERSE, "run", *rules, "--dry-run", *command], check=True,
+        """All but PYTHONPATH."""
+        said = subprocess.run([TERSE, "run", *rules, "--dry-run", *command], check=True,
                               text=True, capture_output=True,
                               env=environment(**{**self.cache, **variables})).stdout
+        return re.sub(r"^export PYTHONPATH=.*\n", "", said, flags=re.MULTILINE)
+
+    def test_a_program_may_import_terse(self):
+        ask = "import os, terse; print(terse.active(), os.environ['PYTHONPATH'])"
+        for own in ("", "/nowhere", "/nowhere:/elsewhere"):
+            said = subprocess.run([TERSE, "run", "--scheme", "int8", "--", sys.executable, "-c", ask],
+                                  check=True, text=True, capture_output=True,
+                                  env=environment(**self.cache, PYTHONPATH=own)).stdout
+            folder = os.path.dirname(PRELOAD) + "/terse/python"
+            self.assertEqual(said, f"True {own}{':' if own else ''}{folder}\n")
+        # Once is enough.
+        said = subprocess.run([TERSE, "run", "--dry-run", "true"], check=True, text=True,
+                              capture_output=True,
+                              env=environment(**self.cache, PYTHONPATH=f"/nowhere:{folder}")).stdout
+        self.assertNotIn("PYTHONPATH", said)
 
     def test_the_command_lines_rules_or_else_the_environments(self):
         policy = self.scratch.name + "/policy.toml"

@@ -10,7 +10,7 @@ import unittest
 
 BUILD = os.path.realpath(sys.argv[1])
 # What an installation leaves out unless it is asked for, and what only tests install.
-PACKAGED = {"terse", "programs", "python", "dev", "hostnccl", "dist_packages"}
+PACKAGED = {"terse", "programs", "tune", "python", "dev", "hostnccl", "dist_packages"}
 COMPONENT = re.compile(r'CMAKE_INSTALL_COMPONENT STREQUAL "(\w+)"')
 
 

@@ -32,7 +32,7 @@ GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"
          "ld-linux-x86-64.so.2", "libgcc_s.so.1"}
 MORE = {"libnccl.so.2": {"libucp.so.0", "libucs.so.0", "libucm.so.0"}}
 PROGRAMS = re.compile(r".*_perf|terse-tune")
-NOT_OF_PYTHON = re.compile(PROGRAMS.pattern + r"|libnccl\.so.*|terse\.h|libterse\.so")
+NOT_OF_PYTHON = re.compile(r".*_perf|libnccl\.so.*|terse\.h|libterse\.so")
 MOST_BYTES = 150 * 10**6
 
 
@@ -137,7 +137,8 @@ class Wheel(Installed):
                           if NOT_OF_PYTHON.fullmatch(os.path.basename(name))], [])
         self.check_files(folder)
         output(HERE + "/libraries_test.sh", folder)
-        version = re.match(r"terse-([0-9.]+)-", os.path.basename(self.wheel)).group(1)
+        version = re.match(r"terse-([0-9.]+)(\+cpu)?-", os.path.basename(self.wheel)).group(1)
+        self.assertIn("usage: terse tune", output(self.environment + "/bin/terse", "tune", "--help").lower())
         ask = ("import time; begin = time.perf_counter(); import terse; took = time.perf_counter() - begin;"
                "print(terse.version(), 1e3 * took)")
         said, took = output(self.environment + "/bin/python", "-c", ask, cwd=self.scratch).split()

@@ -176,7 +176,8 @@ class Run(unittest.TestCase):
         """What is preloaded behind terse's own library, what else is set, and what is said."""
         code, out, err = terse("run", *words, "--dry-run", "true", **settings)
         self.assertEqual(code, 0, err)
-        preloaded, *others = [line.removeprefix("export ") for line in out.splitlines()[:-1]]
+        preloaded, *others = [line.removeprefix("export ") for line in out.splitlines()[:-1]
+                              if not line.startswith("export PYTHONPATH=")]
         return preloaded.split(":")[1:], others, err
 
     def test_rules_that_cannot_be_meant(self):

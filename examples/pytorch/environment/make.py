@@ -96,6 +96,13 @@ class Environment:
             self.install(listed)
             note(stamp, wanted)
 
+    def run_quietly(self, *command, **keywords):
+        """Prints what it says only if it fails: compilers warn of PyTorch's headers."""
+        done = subprocess.run([self.python, *command], check=False, text=True, **keywords,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            sys.exit(f"{done.stdout}{' '.join(command)} has failed")
+
     def add_backend(self, hostnccl):
         sources = sorted(path for path in glob.glob(PACKAGE + "/**", recursive=True)
                          if re.search(r"setup\.py$|torch_hostnccl/.*\.(py|cc|h)$", path))
@@ -106,9 +113,9 @@ class Environment:
         # Debian's folder of compilers that remember what they compiled, where there is one.
         variables = {**os.environ, "TERSE_HOSTNCCL": os.path.abspath(hostnccl),
                      "PATH": "/usr/lib/ccache:" + os.environ["PATH"]}
-        self.run(PACKAGE + "/setup.py", "--quiet", "build", "--build-base",
-                 os.path.abspath(self.folder) + "/backend", "--build-lib", self.packages(),
-                 env=variables)
+        self.run_quietly(PACKAGE + "/setup.py", "--quiet", "build", "--build-base",
+                         os.path.abspath(self.folder) + "/backend", "--build-lib", self.packages(),
+                         env=variables)
         self.run("-W", "ignore", "-c", "import torch_hostnccl")
         note(stamp, wanted)
 
@@ -135,6 +142,8 @@ def main():
     for name in MORE:
         if getattr(options, name):
             environment.add_packages(name)
+    print(f"ready: {environment.python} has PyTorch"
+          f"{', and NCCL of ' + options.hostnccl if options.hostnccl else ''}")
 
 
 main()
