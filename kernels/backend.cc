@@ -32,6 +32,11 @@ class CudaBackend final : public Backend {
 
   bool is_gpu() const override { return true; }
 
+  std::string device_name() const override {
+    char name[128] = "";
+    return cuda::driver().name(name, sizeof name, device_.number) == CUDA_SUCCESS ? name : "";
+  }
+
   void* allocate(size_t bytes) override {
     const OnDevice on(device_);
     const DuringCapture relaxed;

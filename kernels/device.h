@@ -49,6 +49,7 @@ struct Driver {
   PFN_cuCtxGetCurrent_v4000 current;
   PFN_cuCtxPushCurrent_v4000 push;
   PFN_cuCtxPopCurrent_v4000 pop;
+  PFN_cuDeviceGetName_v2000 name;
 };
 
 template <class Function>
@@ -73,6 +74,7 @@ inline const Driver& driver() {
     find("cuCtxGetCurrent", d.current);
     find("cuCtxPushCurrent", d.push);
     find("cuCtxPopCurrent", d.pop);
+    find("cuDeviceGetName", d.name);
     return d;
   });
 }

@@ -55,6 +55,9 @@ class Backend {
 
   virtual bool is_gpu() const = 0;
 
+  // Name of the GPU, as its driver has it; "": a host, or unknown.
+  virtual std::string device_name() const { return ""; }
+
   // How finely messages are cut for it.
   plan::ChunkPolicy chunk_policy() const { return plan::default_chunk_policy(is_gpu()); }
 

@@ -10,6 +10,7 @@
 #include "cli/print.h"
 #include "engine/call/route.h"
 #include "engine/comm/chooser.h"
+#include "engine/comm/savings.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/draft.h"
@@ -304,6 +305,17 @@ std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& sc
   return {};
 }
 
+// Returns true if a preset leaves the call native because it gains too little.
+bool is_slow(const Call& call, const Policy& policy, const Decision& decision, const Scheme& scheme,
+             const model::Profile& profile) {
+  const Request& r = call.request;
+  codec::Dtype dtype{};
+  if (decision.rule == kNoRule || policy.rules[decision.rule].preset.empty()) return false;
+  if (r.count == 0 || !compressible(r.datatype, &dtype)) return false;
+  const Prospect prospect{r.collective, r.count, dtype, call.options.ranks, call.root()};
+  return Savings().of(&profile, scheme, prospect, call.machines()).is_too_little();
+}
+
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks)
     refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
@@ -337,10 +349,12 @@ void explain(const ExplainOptions& o) {
     scheme = chosen(call, scheme, profile);
     bypass = scheme.off ? TERSE_BYPASS_AUTO : bypass_of(request, o.ranks, scheme);
   }
+  const std::optional<model::Profile>& given = named ? named : settings().profile;
+  if (!bypass && given && is_slow(call, policy, decision, scheme, *given))
+    bypass = TERSE_BYPASS_AUTO;
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
   print_plan(call, scheme);
-  const std::optional<model::Profile>& given = named ? named : settings().profile;
   if (given && !chooses && !plan::is_point_to_point(request.collective))
     print_prediction(call, scheme, *given);
 }

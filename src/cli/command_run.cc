@@ -83,8 +83,6 @@ bool is_set(const char* name) {
 
 // Warns in a dry run, in place of the program's ranks.
 void check_rules(const Policy& policy, const Run& run) {
-  if (policy.chooses() && run.profile.empty() && !settings().profile)
-    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
   if (run.dry) print_warnings(policy, stderr);
 }
 

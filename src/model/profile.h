@@ -56,7 +56,11 @@ struct Curve {
 struct Profile {
   std::string name, source;
   std::optional<Link> within, between;
-  bool gpu = false;    // chunks as for GPUs
+  bool gpu = false;  // chunks as for GPUs
+  // Parts of the names of the GPUs that it describes, by which it is found; and the most nodes that
+  // it is for, as of a rack with NVLink between nodes. 0: any.
+  std::vector<std::string> devices;
+  int max_nodes = 0;
   int node_ranks = 1;  // of a node, where a forecast is not told
   double message = 0;  // seconds of a rank for each message to or from a peer
   double launch = 0;   // seconds of a rank to start each of a call's steps

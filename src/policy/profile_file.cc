@@ -56,9 +56,9 @@ class ProfileParser {
   ProfileParser(std::string_view text, const std::string& path) : file_(text, path) {}
 
   Profile parse() {
-    static constexpr std::string_view kKeys[] = {"name",    "source", "gpu",     "node_ranks",
-                                                 "message", "launch", "overlap", "within",
-                                                 "between", "coding", "codec",   "measured"};
+    static constexpr std::string_view kKeys[] = {
+        "name",   "source",  "gpu",    "devices", "node_ranks", "max_nodes", "message",
+        "launch", "overlap", "within", "between", "coding",     "codec",     "measured"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       if (e.key == "name") {
         profile_.name = file_.text_of(e);
@@ -66,8 +66,12 @@ class ProfileParser {
         profile_.source = file_.text_of(e);
       } else if (e.key == "gpu") {
         profile_.gpu = file_.flag_of(e);
+      } else if (e.key == "devices") {
+        profile_.devices = file_.texts_of(e);
       } else if (e.key == "node_ranks") {
         profile_.node_ranks = ranks_of(e);
+      } else if (e.key == "max_nodes") {
+        profile_.max_nodes = ranks_of(e);
       } else if (const auto* number = find(kProfile, e.key)) {
         set(*number, e, profile_);
       } else if (e.key == "within" || e.key == "between") {
@@ -264,6 +268,13 @@ Profile read_profile(const std::string& name) {
 std::string print_profile(const Profile& p) {
   std::string text = fmt::format("name = {}\nsource = {}\ngpu = {}\nnode_ranks = {}\n",
                                  toml_quoted(p.name), toml_quoted(p.source), p.gpu, p.node_ranks);
+  if (!p.devices.empty()) {
+    std::string devices;
+    for (const std::string& device : p.devices)
+      devices += (devices.empty() ? "" : ", ") + toml_quoted(device);
+    text += fmt::format("devices = [{}]\n", devices);
+  }
+  if (p.max_nodes != 0) text += fmt::format("max_nodes = {}\n", p.max_nodes);
   text += print(kProfile, p);
   if (p.within) text += "\n[within]\n" + print(kLink, *p.within);
   if (p.between) text += "\n[between]\n" + print(kLink, *p.between);

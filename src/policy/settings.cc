@@ -202,8 +202,6 @@ void read_policy(Settings& s) {
     fail(ncclInvalidArgument, "{}=\"{}\": {}", name, shortened(file ? s.policy_path : s.scheme),
          e.message);
   }
-  if (s.policy.chooses() && !s.profile)
-    fail(ncclInvalidArgument, "{} asks for auto, which needs a profile: {}", name, kProfileHint);
 }
 
 }  // namespace

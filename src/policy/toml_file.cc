@@ -98,14 +98,16 @@ const toml::table& TomlFile::table_of(const Entry& e) const {
   refuse(e.at, "{} is a table, [{}]", e.key, e.key);
 }
 
-std::string TomlFile::text_of(const Entry& e) const {
-  const toml::source_position& begin = e.value->source().begin;
-  const auto text = e.value->value_exact<std::string>();
-  if (!text) refuse(begin, "{} is a text in quotes", e.key);
+std::string TomlFile::text_of(const toml::node& node, std::string_view key) const {
+  const toml::source_position& begin = node.source().begin;
+  const auto text = node.value_exact<std::string>();
+  if (!text) refuse(begin, "{} is a text in quotes", key);
   if (!std::ranges::all_of(*text, is_printable))
-    refuse(begin, "{} has a character that cannot be printed as ASCII", e.key);
+    refuse(begin, "{} has a character that cannot be printed as ASCII", key);
   return *text;
 }
+
+std::string TomlFile::text_of(const Entry& e) const { return text_of(*e.value, e.key); }
 
 bool TomlFile::flag_of(const Entry& e) const {
   if (const auto value = e.value->value_exact<bool>()) return *value;
@@ -133,6 +135,14 @@ uint64_t TomlFile::whole_of(const Entry& e, uint64_t least, uint64_t most) const
     refuse(e.value->source().begin, "{} is {}, but must be a whole number from {} to {}", e.key,
            number, least, most);
   return static_cast<uint64_t>(number);
+}
+
+std::vector<std::string> TomlFile::texts_of(const Entry& e) const {
+  const toml::array* const list = e.value->as_array();
+  if (list == nullptr) refuse(e.at, "{} is a list of texts", e.key);
+  std::vector<std::string> texts;
+  for (const toml::node& node : *list) texts.push_back(text_of(node, e.key));
+  return texts;
 }
 
 std::vector<const toml::table*> TomlFile::tables_of(const Entry& e) const {

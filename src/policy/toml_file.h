@@ -32,11 +32,14 @@ class TomlFile {
   // Value of an entry, or a refusal that says what it should be. A text is printable ASCII; numbers
   // are within [least, most], and of a unit ("": none).
   const toml::table& table_of(const Entry& entry) const;
+  std::string text_of(const toml::node& node, std::string_view key) const;
   std::string text_of(const Entry& entry) const;
   bool flag_of(const Entry& entry) const;
   double number_of(const toml::node& node, std::string_view key) const;
   double number_of(const Entry& entry, double least, double most, std::string_view unit = "") const;
   uint64_t whole_of(const Entry& entry, uint64_t least, uint64_t most) const;
+  // Texts of a list.
+  std::vector<std::string> texts_of(const Entry& entry) const;
   // Tables of a list, each of which begins with [[key]].
   std::vector<const toml::table*> tables_of(const Entry& entry) const;
 

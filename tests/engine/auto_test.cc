@@ -112,7 +112,7 @@ TEST(Auto, ChoosesOnceForAllSeeds) {
   const Settings own = settings_with(measured());
   Chooser chooser;
   const auto choice = [&](const char* text) {
-    return &chooser.of(own, parse_scheme(text),
+    return &chooser.of(&*own.profile, parse_scheme(text),
                        {Collective::kAllReduce, 400'009, codec::Dtype::kFloat32, kRanks, 0},
                        {plan::kHostChunks, plan::topology_of(std::array<uint64_t, kRanks>{})});
   };

@@ -139,7 +139,7 @@ TEST(Chooser, SaysOnceThatNativeAloneWasMeasured) {
   testing::internal::CaptureStderr();
   for (size_t count = 1; count < 4; ++count)
     EXPECT_TRUE(chooser
-                    .of(settings, parse_scheme("auto"),
+                    .of(&*settings.profile, parse_scheme("auto"),
                         {Collective::kAllReduce, count, Dtype::kFloat32, 4, 0},
                         {plan::kHostChunks, t})
                     .scheme.off);
@@ -160,8 +160,8 @@ TEST(Chooser, ChoosesOnceForSizesThatAreNearlyAlike) {
   constexpr size_t kFirst = 100'000, kLast = 1'600'000;
   for (size_t count = kFirst; count < kLast; count += 97) {
     const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
-    choices.insert(
-        &chooser.of(settings, parse_scheme("auto"), call, {plan::kHostChunks, nodes(1, 4)}));
+    choices.insert(&chooser.of(&*settings.profile, parse_scheme("auto"), call,
+                               {plan::kHostChunks, nodes(1, 4)}));
     const double chosen = static_cast<double>(as_chosen_for(call).count);
     ASSERT_NEAR(chosen / static_cast<double>(count), 1, 1.0 / 32) << count;
   }
@@ -197,9 +197,9 @@ TEST(Chooser, DoesNotDependOnHowAThreadRounds) {
     const Scheme scheme = parse_scheme("auto:error=0.3");
     shares.insert(scheme.automatic->error);
     Chooser chooser;
-    taken.insert(
-        name_of(chooser.of(settings, scheme, {Collective::kAllReduce, 1024, Dtype::kFloat32, 4, 0},
-                           {plan::kHostChunks, nodes(1, 4)})));
+    taken.insert(name_of(chooser.of(&*settings.profile, scheme,
+                                    {Collective::kAllReduce, 1024, Dtype::kFloat32, 4, 0},
+                                    {plan::kHostChunks, nodes(1, 4)})));
     shares.insert(settings.profile->measured[0].points[0].seconds);
   }
   std::fesetround(before);
@@ -213,7 +213,7 @@ TEST(Chooser, ChoosesOnceForAllRoots) {
   settings.profile = kSlow;
   Chooser chooser;
   const auto choice = [&](Collective collective, const plan::Topology& t, int root) {
-    return &chooser.of(settings, parse_scheme("auto"),
+    return &chooser.of(&*settings.profile, parse_scheme("auto"),
                        {collective, kCount, Dtype::kFloat32, static_cast<int>(t.node.size()), root},
                        {plan::kHostChunks, t});
   };
@@ -444,9 +444,9 @@ TEST(Chooser, AnswersEveryRankAlike) {
         const Scheme scheme = parse_scheme(text);
         const Prospect call{c, count, Dtype::kFloat32, 4, 1};
         Chooser first, second;
-        const Prediction& taken = first.of(settings, scheme, call, machines);
-        EXPECT_EQ(&first.of(settings, scheme, call, machines), &taken);
-        EXPECT_EQ(second.of(settings, scheme, call, machines).scheme, taken.scheme);
+        const Prediction& taken = first.of(&*settings.profile, scheme, call, machines);
+        EXPECT_EQ(&first.of(&*settings.profile, scheme, call, machines), &taken);
+        EXPECT_EQ(second.of(&*settings.profile, scheme, call, machines).scheme, taken.scheme);
         const std::vector<Prediction> all = predictions(kSlow, scheme, call, machines);
         EXPECT_EQ(taken.scheme, without_seed(choose(all).scheme)) << text;
       }
@@ -459,7 +459,7 @@ TEST(Chooser, TellsSchemesAndCallsApart) {
   Chooser chooser;
   const auto taken = [&](const char* scheme, const Prospect& call) {
     return print_scheme(
-        chooser.of(settings, parse_scheme(scheme), call, {plan::kHostChunks, t}).scheme);
+        chooser.of(&*settings.profile, parse_scheme(scheme), call, {plan::kHostChunks, t}).scheme);
   };
   for (int again = 0; again < 2; ++again) {
     EXPECT_EQ(taken("auto", all_reduce()), "int8:block=128,round=nearest");
@@ -481,7 +481,8 @@ TEST(Chooser, ForgetsWithoutChangingItsMind) {
   Chooser chooser;
   const auto is_native = [&](size_t count) {
     const Prospect call{Collective::kAllReduce, count, Dtype::kFloat32, 4, 0};
-    return chooser.of(settings, parse_scheme("auto"), call, {plan::kHostChunks, t}).scheme.off;
+    return chooser.of(&*settings.profile, parse_scheme("auto"), call, {plan::kHostChunks, t})
+        .scheme.off;
   };
   for (size_t count = 1; count < 4200; ++count) EXPECT_TRUE(is_native(count)) << count;
   for (const size_t count : {kCount, kCount + 1}) EXPECT_FALSE(is_native(count));
@@ -491,7 +492,7 @@ TEST(Chooser, ForgetsWithoutChangingItsMind) {
 TEST(Chooser, NeedsAProfile) {
   const plan::Topology t = nodes(1, 4);
   EXPECT_EQ(error_of([&] {
-              Chooser().of(Settings{}, parse_scheme("auto"), all_reduce(), {plan::kHostChunks, t});
+              Chooser().of(nullptr, parse_scheme("auto"), all_reduce(), {plan::kHostChunks, t});
             }),
             std::string("auto needs a profile: ") + kProfileHint);
 }

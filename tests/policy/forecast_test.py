@@ -506,14 +506,21 @@ points = [[65536, {}], [1048576, {}]]
 
     def test_without_a_profile_there_is_nothing_to_go_by(self):
         self.fails(f"auto needs a profile: --profile, or {HINT}", "explain", "--scheme", "auto")
-        self.fails(f"auto needs a profile: --profile, or {HINT}", "run", "--scheme", "auto",
-                   "--dry-run", "--", "true")
-        self.fails(f"TERSE_SCHEME asks for auto, which needs a profile: {HINT}", "explain",
-                   TERSE_SCHEME="auto")
+        self.fails(f"auto needs a profile: --profile, or {HINT}", "explain", TERSE_SCHEME="auto")
+
+    def test_a_presets_call_that_gains_too_little_stays_native(self):
+        words = ("explain", "--dtype", "bf16", "--ranks", "16", "--nodes", "2", "--bytes", "64M", "--profile")
+        fast, slow = (self.output(*words, name, "--scheme", "safe").splitlines()
+                      for name in ("h100-8x-3200gbit", "a100-8x-100gbit"))
+        self.assertEqual(fast[-1].split(None, 1), ["native", "nothing is predicted to be 10 % faster"])
+        self.assertTrue(any("int8:block=64" in line for line in slow), slow)
+        # What the user names is done.
+        named = self.output(*words, "h100-8x-3200gbit", "--scheme", "int8").splitlines()
+        self.assertTrue(any("int8:block=128" in line for line in named), named)
 
     def test_times_of_a_scheme_are_predicted_by_a_profile(self):
         words = ("explain", "--dtype", "bf16", "--ranks", "64", "--nodes", "8", "--bytes", "256M", "--scheme")
-        line = self.output(*words, "safe", "--profile", "h800-8x-3200gbit").splitlines()[-1]
+        line = self.output(*words, "int8:block=64", "--profile", "h800-8x-3200gbit").splitlines()[-1]
         self.assertRegex(line, r"predicted  \S+ ms in place of \S+ ms, 1\.\d\d times as fast as native, by "
                                r'the profile "h800-8x-3200gbit"$')
         self.assertIn('predicted  nothing: the profile "a100-8x-nvlink" says nothing of links between nodes',

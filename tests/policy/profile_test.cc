@@ -223,8 +223,8 @@ TEST(Profile, ErrorsSayWhere) {
       // keys that are not known
       {"gpus = true\n", "1:1: unknown key \"gpus\"; did you mean \"gpu\"?"},
       {"version = 1\n",
-       "1:1: unknown key \"version\"; known are name, source, gpu, node_ranks, message, launch, "
-       "overlap, within, between, coding, codec and measured"},
+       "1:1: unknown key \"version\"; known are name, source, gpu, devices, node_ranks, max_nodes, "
+       "message, launch, overlap, within, between, coding, codec and measured"},
       {"[within]\nlatncy = 1\n", "2:1: unknown key \"latncy\"; known are latency and bandwidth"},
       {"[coding]\nbandwidth = 1\n", "2:1: unknown key \"bandwidth\"; known are encode and decode"},
       {"[codec.itn4]\nencode = 1\n", "1:8: unknown codec \"itn4\"; did you mean \"int4\"?"},

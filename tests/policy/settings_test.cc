@@ -166,14 +166,9 @@ TEST(Settings, AProfileIsAFileOrOneThatComesAlong) {
             "TERSE_PROFILE=\"/nowhere\": /nowhere cannot be read: No such file or directory");
 }
 
-TEST(Settings, AutoNeedsAProfile) {
-  const std::string why = std::string(" asks for auto, which needs a profile: ") + kProfileHint;
-  EXPECT_EQ(read({{"TERSE_SCHEME", "int8; allgather -> auto"}}).error, "TERSE_SCHEME" + why);
-  const std::string path = ::testing::TempDir() + fmt::format("auto_policy{}.toml", getpid());
-  std::ofstream(path) << "[[rule]]\nscheme = \"auto\"\n";
-  EXPECT_EQ(read({{"TERSE_POLICY", path}}).error, "TERSE_POLICY" + why);
-  EXPECT_EQ(read({{"TERSE_POLICY", path}, {"TERSE_PROFILE", "l40s-8x-pcie"}}).error, "");
-  std::filesystem::remove(path);
+// The machine decides on one, when its ranks have met.
+TEST(Settings, AutoIsReadWithoutAProfile) {
+  EXPECT_EQ(read({{"TERSE_SCHEME", "int8; allgather -> auto"}}).error, "");
 }
 
 TEST(Settings, StrangersAreNamed) {

@@ -63,11 +63,13 @@ struct Banner {
 Banner banner(Communicator& c) {
   const int nodes = c.topology().nodes();
   Banner b;
-  b.text = fmt::format("terse {}.{}.{} {} NCCL {} ({}) on {} rank{}, {} node{}. Of 64 MiB in fp32:",
-                       TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH,
-                       c.settings.observe ? "only observes" : "compresses", version(c.library),
-                       c.library.found.path, c.ranks, c.ranks == 1 ? "" : "s", nodes,
-                       nodes == 1 ? "" : "s");
+  const model::Profile* const nearest = c.routing().nearest_profile();
+  b.text = fmt::format(
+      "terse {}.{}.{} {} NCCL {} ({}) on {} rank{}, {} node{}{}. Of 64 MiB in fp32:",
+      TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH,
+      c.settings.observe ? "only observes" : "compresses", version(c.library), c.library.found.path,
+      c.ranks, c.ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
+      nearest != nullptr ? ", by the nearest built-in profile, " + nearest->name : "");
   const char* separator = " ";
   for (const plan::Collective collective :
        {plan::Collective::kAllReduce, plan::Collective::kAllGather,

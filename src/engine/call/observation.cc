@@ -107,7 +107,7 @@ class Observation {
     const Work work = work_of(job_);
     const Request& r = job_.request;
     const Saving saving = c().routing().savings().of(
-        c().settings, job_.scheme(), {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
+        c().profile(), job_.scheme(), {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
         {c().routing().plans().chunk_policy(), c().topology()});
     c().metrics().meter().count({.kind = kind_of(job_),
                                  .sent = sent(work, *plan_of(work, {})).front(),

@@ -12,7 +12,21 @@ namespace {
 
 Route bypass(int reason, uint32_t rule) { return {.rule = rule, .way = Native{reason}}; }
 
-Route compress_if_possible(const Communicator& c, const Request& request, const Scheme& wanted,
+// Returns true if a call is predicted to gain too little from a preset's scheme. A scheme that the
+// user names compresses in any case.
+bool is_slow(Communicator& c, const Request& request, const Scheme& scheme, uint32_t rule) {
+  const bool of_preset = rule != kNoRule && !c.settings.policy.rules[rule].preset.empty();
+  if (!of_preset || c.topology().nodes() == 0 || request.count == 0) return false;
+  codec::Dtype dtype{};
+  compressible(request.datatype, &dtype);
+  return c.routing()
+      .savings()
+      .of(c.profile(), scheme, {request.collective, request.count, dtype, c.ranks, request.root},
+          {c.routing().plans().chunk_policy(), c.topology()})
+      .is_too_little();
+}
+
+Route compress_if_possible(Communicator& c, const Request& request, const Scheme& wanted,
                            uint32_t rule) {
   // A scheme does not serve a call that is not for it, or so many ranks.
   if (const auto reason = bypass_reason(request, c.ranks, wanted)) return bypass(*reason, rule);
@@ -23,6 +37,7 @@ Route compress_if_possible(const Communicator& c, const Request& request, const 
   const std::optional<Reduction> reduction = c.routing().operators().find(request);
   if (!reduction) return bypass(TERSE_BYPASS_OP, rule);  // unknown operator
   if (is_native_within_nodes(request, scheme)) return bypass(TERSE_BYPASS_OP, rule);
+  if (is_slow(c, request, scheme, rule)) return bypass(TERSE_BYPASS_AUTO, rule);
   return {.rule = rule,
           .way = Compressed{.scheme = scheme,
                             .reduction = *reduction,
@@ -39,7 +54,7 @@ Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint
   compressible(request.datatype, &dtype);
   const Prediction& taken = c.with_context([&]() -> const Prediction& {
     return c.routing().chooser().of(
-        c.settings, wanted, {request.collective, request.count, dtype, c.ranks, request.root},
+        c.profile(), wanted, {request.collective, request.count, dtype, c.ranks, request.root},
         {c.routing().plans().chunk_policy(), c.topology()});
   });
   Route way = taken.scheme.off ? bypass(TERSE_BYPASS_AUTO, rule)

@@ -166,18 +166,18 @@ const Prediction& choose(const std::vector<Prediction>& all) {
   });
 }
 
-const Prediction& Chooser::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
-                              const Machines& machines) {
+const Prediction& Chooser::of(const model::Profile* profile, const Scheme& scheme,
+                              const Prospect& call, const Machines& machines) {
   Key key{*scheme.automatic, as_chosen_for(call)};
   key.call.root = default_root(call, machines);
   if (const auto known = made_.find(key); known != made_.end()) return known->second;
-  if (!settings.profile) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
+  if (profile == nullptr) fail(ncclInvalidUsage, "auto needs a profile: {}", kProfileHint);
   if (made_.size() >= kMaxChoices) made_.clear();
   const codec::DefaultFloatEnvironment environment;
   const std::vector<Prediction> all =
-      predictions(*settings.profile, without_seed(scheme), as_chosen_for(call), machines);
+      predictions(*profile, without_seed(scheme), as_chosen_for(call), machines);
   if (all.front().lacking != nullptr && told_.insert(call.collective).second)
-    log(LogLevel::kWarn, "{}", why_native_alone(*settings.profile, call.collective, all.front()));
+    log(LogLevel::kWarn, "{}", why_native_alone(*profile, call.collective, all.front()));
   return made_.emplace(key, choose(all)).first->second;
 }
 

@@ -1,5 +1,5 @@
-// Choice of `auto` for a call, by the settings' profile and by what all ranks know of the call: it
-// is the same on all ranks.
+// Choice of `auto` for a call, by a profile and by what all ranks know of the call: it is the same
+// on all ranks.
 #pragma once
 
 #include <compare>
@@ -83,9 +83,9 @@ const Prediction& choose(const std::vector<Prediction>& predictions);
 // Choices of one communicator, made once for each kind of call.
 class Chooser {
  public:
-  // Returns the choice, without the scheme's seed. Throws Error if the settings have no profile, or
+  // Returns the choice, without the scheme's seed. Throws Error if there is no profile (null), or
   // none of so many ranks. Warns once for each collective of what the profile lacks.
-  const Prediction& of(const Settings& settings, const Scheme& scheme, const Prospect& call,
+  const Prediction& of(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
                        const Machines& machines);
 
  private:

@@ -22,6 +22,10 @@ class CommRouting {
 
   const plan::Topology& topology() const { return plans_.topology(); }
 
+  // Built-in profile nearest to the ranks' machine, if the settings have none; null: none is near.
+  const model::Profile* nearest_profile() const { return nearest_profile_; }
+  void learn(const model::Profile* nearest) { nearest_profile_ = nearest; }
+
   // While paused, calls by the policy stay native. Each pause() takes one resume(); one more does
   // nothing.
   bool is_paused() const { return pauses_ > 0; }
@@ -33,6 +37,7 @@ class CommRouting {
   Plans plans_;
   Chooser chooser_;
   Savings savings_;
+  const model::Profile* nearest_profile_ = nullptr;
   int pauses_ = 0;
 };
 

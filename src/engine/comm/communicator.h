@@ -42,6 +42,12 @@ class Communicator : public CommIdentity, public std::enable_shared_from_this<Co
 
   const plan::Topology& topology() const { return routing_.plans().topology(); }
 
+  // Profile to predict calls by: that of the settings, or the built-in one nearest to the machine.
+  // Null: neither is there.
+  const model::Profile* profile() const {
+    return settings.profile ? &*settings.profile : routing_.nearest_profile();
+  }
+
   // The counters, and the present state beside them.
   terseStats_t current_stats();
 

@@ -20,16 +20,16 @@ Saving predicted(const model::Profile& profile, const Scheme& scheme, const Pros
 
 }  // namespace
 
-Saving Savings::of(const Settings& settings, const Scheme& scheme, const Prospect& call,
+Saving Savings::of(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
                    const Machines& machines) {
-  if (!settings.profile || plan::is_point_to_point(call.collective)) return {};
+  if (profile == nullptr || plan::is_point_to_point(call.collective)) return {};
   const Prospect like = as_chosen_for(call);
   const Scheme own = without_seed(scheme);
   const auto known = std::ranges::find_if(
       known_, [&](const Known& k) { return k.call == like && k.scheme == own; });
   if (known != known_.end()) return known->saving;
   if (known_.size() >= kMaxKnown) known_.clear();
-  known_.push_back({own, like, predicted(*settings.profile, own, like, machines)});
+  known_.push_back({own, like, predicted(*profile, own, like, machines)});
   return known_.back().saving;
 }
 

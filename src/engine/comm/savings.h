@@ -1,4 +1,4 @@
-// Predicted times of observed calls, natively and with their schemes, by the settings' profile.
+// Predicted times of calls, natively and with their schemes.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,15 @@ namespace terse {
 // Seconds of a call; 0: the profile says nothing of it.
 struct Saving {
   double native = 0, compressed = 0;
+
+  // Returns true if the call gains too little to be compressed.
+  bool is_too_little() const { return native != 0 && compressed * kMinGain > native; }
 };
 
 class Savings {
  public:
-  Saving of(const Settings& settings, const Scheme& scheme, const Prospect& call,
+  // `profile`: null if there is none.
+  Saving of(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
             const Machines& machines);
 
  private:

@@ -6,8 +6,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/peers/host_hash.h"
+#include "engine/peers/network.h"
 #include "engine/peers/settings_digest.h"
 #include "engine/peers/vote.h"
+#include "policy/nearest_profile.h"
 
 namespace terse {
 namespace {
@@ -18,9 +20,11 @@ struct Hello {
   uint64_t leader = 0;    // set by rank 0
   uint64_t identity = 0;  // set by rank 0; no other communicator's
   uint64_t host = 0;
+  uint64_t gigabits = 0;  // of the host's network; 0: unknown
   SettingsDigest settings;
   WireText<128> scheme;  // named by the caller
   WireText<80> name;     // of the communicator, if the policy goes by it
+  WireText<56> device;   // name of the GPU
 };
 // Requires that all versions have the same size, so that ranks of different ones can meet and say
 // so.
@@ -34,8 +38,9 @@ constexpr uint64_t kLayout<SettingsDigest> = layout_of(
     &SettingsDigest::profile, &SettingsDigest::levels, &SettingsDigest::numbers);
 template <>
 constexpr uint64_t kLayout<Hello> = layout_of("Hello", &Hello::ordinal, &Hello::leader,
-                                              &Hello::identity, &Hello::host, &Hello::settings,
-                                              &Hello::scheme, &Hello::name);
+                                              &Hello::identity, &Hello::host, &Hello::gigabits,
+                                              &Hello::settings, &Hello::scheme, &Hello::name,
+                                              &Hello::device);
 
 namespace {
 
@@ -92,6 +97,7 @@ class Handshake {
     vote_.each_rank([&](int r) { require_readable(r); });
     vote_.each_rank([&](int r) { compare_settings(r); });
     vote_.each_rank([&](int r) { compare_scheme(r, all); });
+    const model::Profile* const nearest = numbers_comm_ ? nearest_profile_or_fail() : nullptr;
     agreed_ = true;
     if (numbers_comm_) {
       const Hello& leader = vote_.of(0);
@@ -99,6 +105,7 @@ class Handshake {
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.memory().adopt(std::move(control_buffer_));
       c_.routing().plans().learn(topology());
+      c_.routing().learn(nearest);
       for (const Rule& rule : c_.settings.policy.rules)
         if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed().add(*scheme, {});
     }
@@ -117,6 +124,10 @@ class Handshake {
     load();
     Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
     if (scheme_ != nullptr) mine.scheme = WireText<128>(print_scheme(without_seed(*scheme_)));
+    if (numbers_comm_ && c_.backend.is_gpu()) {
+      mine.device = WireText<56>(c_.backend.device_name());
+      mine.gigabits = network_gigabits();
+    }
     if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name());
     if (numbers_comm_ && c_.rank == 0) {
       mine.ordinal = c_.agreed().propose(next_ordinal);
@@ -161,6 +172,25 @@ class Handshake {
     std::vector<uint64_t> hosts;
     for (const Hello& hello : vote_.all()) hosts.push_back(hello.host);
     return plan::topology_of(hosts);
+  }
+
+  // Built-in profile, if the settings have none. Throws Error if rules with auto need one.
+  const model::Profile* nearest_profile_or_fail() const {
+    if (c_.settings.profile) return nullptr;
+    const model::Profile* const nearest = nearest_profile(machine(), topology());
+    if (nearest == nullptr && c_.settings.policy.chooses())
+      c_.fail(ncclInvalidArgument, "auto needs a profile: {}", kProfileHint);
+    return nearest;
+  }
+
+  // Machine of all ranks: its GPUs if all have the same, and the fastest network of any.
+  Machine machine() const {
+    Machine found{.device = vote_.of(0).device.beginning()};
+    for (const Hello& hello : vote_.all()) {
+      if (hello.device != vote_.of(0).device) found.device.clear();
+      found.bandwidth = std::max(found.bandwidth, static_cast<double>(hello.gigabits) * 1e9 / 8);
+    }
+    return found;
   }
 
   Communicator& c_;

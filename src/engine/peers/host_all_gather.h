@@ -17,7 +17,7 @@ namespace terse {
 enum class Timeout { kInit, kLateRank };
 
 // Bytes from each rank that a communicator's control buffer has room for.
-constexpr size_t kWordsBytes = 768;
+constexpr size_t kWordsBytes = 832;
 
 class HostAllGather {
  public:

@@ -99,6 +99,12 @@ CUresult pop(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
+CUresult name(char* text, int size, CUdevice) {
+  const char* const wanted = std::getenv("FAKE_CUDA_NAME");
+  std::snprintf(text, static_cast<size_t>(size), "%s", wanted != nullptr ? wanted : "Fake GPU");
+  return CUDA_SUCCESS;
+}
+
 bool legacy_is_implied(const State& s) {
   for (const auto& [handle, stream] : s.streams)
     if (stream.capture != nullptr && stream.blocking) return true;
@@ -342,7 +348,8 @@ TERSE_FAKE cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void
         {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(&retain)},
         {"cuCtxGetCurrent", reinterpret_cast<void*>(&current)},
         {"cuCtxPushCurrent", reinterpret_cast<void*>(&push)},
-        {"cuCtxPopCurrent", reinterpret_cast<void*>(&pop)}};
+        {"cuCtxPopCurrent", reinterpret_cast<void*>(&pop)},
+        {"cuDeviceGetName", reinterpret_cast<void*>(&name)}};
     const auto found = known.find(symbol);
     if (found == known.end()) return cudaErrorSymbolNotFound;
     *function = found->second;
