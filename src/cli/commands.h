@@ -26,6 +26,7 @@ void add_completion(CLI::App& app);
 // Commands that set the exit status of `terse`.
 void add_run(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
+void add_compare(CLI::App& app, int& status);
 void add_tune(CLI::App& app, int& status);
 
 }  // namespace terse::cli

@@ -15,6 +15,7 @@ constexpr Example kExamples[] = {
     {"run", "terse run --policy rules.toml --dry-run -- ./program",
      "what would be set, to look at"},
     {"report", "terse report out --html out.html", "what it saved, and its errors, of all ranks"},
+    {"compare", "terse compare observed compressed", "two runs beside each other"},
     {"explain", "terse explain --bytes 64M --ranks 16 --nodes 2 --scheme int4:intra=int8",
      "what becomes of an AllReduce"},
     {"scheme", "terse scheme int4:round=stochastic,block=64", "is it right, and how many bits"},

@@ -64,7 +64,7 @@ int run(int argc, char** argv) {
   for (const auto add : {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings,
                          add_forecast, add_completion})
     add(app);
-  for (const auto add : {add_run, add_report, add_tune}) add(app, status);
+  for (const auto add : {add_run, add_report, add_compare, add_tune}) add(app, status);
   add_examples(app);
   try {
     app.parse(argc, argv);

@@ -10,7 +10,7 @@ import unittest
 
 TERSE = sys.argv[1]
 COMMANDS = {"run", "report", "explain", "scheme", "schemes", "presets", "plan", "settings",
-            "forecast", "tune", "completion"}
+            "forecast", "tune", "compare", "completion"}
 ESCAPE = "\033["
 
 
