@@ -280,6 +280,14 @@ terseResult_t tersePreloadExclude(struct ncclComm* comm, size_t elements,
  * preload library has it; libterse's own functions do as they are called. */
 terseResult_t tersePreloadPause(struct ncclComm* comm, int paused);
 
+/* From now on calls of the program on `comm` go by the scheme instead of by the rules, until the
+ * call with NULL that ends it; small ones, too. No preset. Such calls nest. All ranks come to it
+ * alike, with the same scheme, outside of groups, and wait for each other there; not at the end.
+ * What a rule with off matches, or a pause, stays native; and so does all where no rule compresses
+ * anything. An error (ncclInvalidUsage, ncclInvalidArgument) changes nothing on any rank. Of the
+ * preload library alone. */
+terseResult_t tersePreloadScheme(struct ncclComm* comm, const char* scheme);
+
 /* ---- Levels of learned schemes -------------------------------------------------------------
  * As text, in TOML: a [[levels]] for each kind of call. TERSE_LEVELS=FILE begins with those of the
  * file, where there is one, and saves there what is learned.

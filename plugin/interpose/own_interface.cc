@@ -2,6 +2,7 @@
 #include <string>
 
 #include "engine/call/comm_levels.h"
+#include "engine/call/comm_scheme.h"
 #include "engine/call/comm_statistics.h"
 #include "engine/call/exclusion.h"
 #include "engine/call/pause.h"
@@ -44,6 +45,20 @@ terseResult_t tersePreloadPause(ncclComm_t comm, int paused) {
     require_valid(settings());
     if (paused != 0) require_known(comm);
     if (settings().policy.compresses()) pause(comm, paused != 0, settings());
+    return ncclSuccess;
+  });
+}
+
+terseResult_t tersePreloadScheme(ncclComm_t comm, const char* scheme) {
+  return ours("tersePreloadScheme", [&] {
+    require_initialized(comm);
+    require_valid(settings());
+    if (scheme != nullptr) require_known(comm);
+    if (!settings().policy.compresses()) return ncclSuccess;
+    if (scheme != nullptr)
+      push_scheme(comm, scheme, settings());
+    else
+      pop_scheme(comm);
     return ncclSuccess;
   });
 }

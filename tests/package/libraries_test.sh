@@ -16,7 +16,7 @@ if ! nm -D "$lib/$library" | grep -q __asan; then
     exports "$lib/$library" | grep -qx "$each" || fail "libterse.so does not export $each"
   done
   strangers=$(exports "$lib/libterse_nccl.so" |
-    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Pause|Policy|SetLevels|Stats|Version))$' || true)
+    grep -vE '^p?nccl|^dl(open|sym)$|^terse(InterposerMark|Preload(Exclude|GetLevels|Pause|Scheme|Policy|SetLevels|Stats|Version))$' || true)
   [ -z "$strangers" ] || fail "libterse_nccl.so exports $strangers"
 fi
 for each in $library libterse_nccl.so; do

@@ -19,6 +19,7 @@ import terse
 import terse._library
 import terse._pause
 import terse.models
+import terse.torch
 from megatron_buffers import Buffer, DistributedDataParallel, Group, Parameter
 
 WAY, LIBRARY, FOLDER = sys.argv[1:4]
@@ -98,6 +99,33 @@ def sums_while_paused(nccl, comm):
     return found
 
 
+def sums_by_schemes(nccl, comm):
+    """The same sum within schemes, one in the other, and after: digests, and the bytes sent by then."""
+    found = []
+
+    def add():
+        numbers = random.Random(RANK)
+        data = array.array("f", (numbers.gauss(0, 1) for _ in range(COUNT)))
+        before = terse.stats(comm.value).wire_bytes
+        assert all_reduce(nccl, data.buffer_info()[0], comm) == 0
+        found.append(terse.stats(comm.value).wire_bytes - before)
+
+    with terse.torch.scheme(comm.value, "int8"):
+        add()
+        with terse.torch.scheme(comm.value, "int2"):
+            add()
+            with terse.torch.exact(comm.value):
+                add()
+        add()
+    add()
+    return found
+
+
+def enter(comm, text):
+    with terse.torch.scheme(comm, text):
+        pass
+
+
 def paused_for_good(nccl, comm):
     """Communicators, each destroyed within its pauses before there is the next, mostly at its address: the
     calls of each that were off, of one."""
@@ -165,6 +193,10 @@ def main():
                     other_levels=refusal(terse.set_levels, comm, f"[[levels]]\nfits = {RANK}\n{AT}"))
         if terse.active():
             told["paused"] = sums_while_paused(nccl, comm)
+            told["schemes"] = sums_by_schemes(nccl, comm)
+            told["no_scheme"] = refusal(enter, comm, "safe")
+            told["other_scheme"] = refusal(enter, comm, f"int{4 + RANK}")
+            told["summary"] = terse.torch.summary(comm.value)
             told["paused_for_good"] = paused_for_good(nccl, comm)
             told["failed_apart"] = fail_while_others_gather(nccl, comm)
         if "TERSE_LEVELS" not in os.environ:

@@ -69,6 +69,12 @@ Route route_by(Communicator& c, const Request& request, const Scheme& wanted, ui
                           : compress_if_possible(c, request, wanted, rule);
 }
 
+// Scheme in place of the rules': the call's own, or the communicator's; null: neither.
+const Scheme* own_scheme(const Communicator& c, const Request& request) {
+  const Scheme* const of_call = request.config.scheme.get();
+  return of_call != nullptr ? of_call : c.routing().own_scheme();
+}
+
 Route traced(const Communicator& c, const Request& request, Route way) {
   trace(c, request, way);
   return way;
@@ -142,7 +148,7 @@ bool needs_topology(const Communicator& c, const Request& request) {
   const Policy& policy = c.settings.policy;
   if (!c.settings.error.empty()) return true;
   if (request.config.native || c.topology().nodes() != 0) return false;
-  if (const Scheme* const own = request.config.scheme.get(); own != nullptr && own->automatic)
+  if (const Scheme* const own = own_scheme(c, request); own != nullptr && own->automatic)
     return true;
   if (!policy.asks_nodes()) return false;
   return !plan::is_point_to_point(request.collective) ||
@@ -164,7 +170,7 @@ Route route_silently(Communicator& c, const Request& request) {
   const Decision decision = c.settings.policy.decide(
       facts_of(request, c.ranks, c.topology(), c.name(), c.backend.is_gpu()));
   const bool says_off = decision.scheme == nullptr && decision.rule != kNoRule;
-  if (const Scheme* const own = request.config.scheme.get(); own != nullptr && !says_off)
+  if (const Scheme* const own = own_scheme(c, request); own != nullptr && !says_off)
     return route_by(c, request, *own, kNoRule);
   return decision.scheme == nullptr ? bypass(decision.bypass, decision.rule)
                                     : route_by(c, request, *decision.scheme, decision.rule);

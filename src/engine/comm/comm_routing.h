@@ -2,6 +2,10 @@
 // plan a call has.
 #pragma once
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "engine/comm/chooser.h"
 #include "engine/comm/plans.h"
 #include "engine/comm/reductions.h"
@@ -26,6 +30,13 @@ class CommRouting {
   const model::Profile* nearest_profile() const { return nearest_profile_; }
   void learn(const model::Profile* nearest) { nearest_profile_ = nearest; }
 
+  // Scheme in place of the rules'; null: the rules decide. Each push takes one pop.
+  const Scheme* own_scheme() const { return schemes_.empty() ? nullptr : schemes_.back().get(); }
+  void push_scheme(std::shared_ptr<const Scheme> scheme) { schemes_.push_back(std::move(scheme)); }
+  void pop_scheme() {
+    if (!schemes_.empty()) schemes_.pop_back();
+  }
+
   // While paused, calls by the policy stay native. Each pause() takes one resume(); one more does
   // nothing.
   bool is_paused() const { return pauses_ > 0; }
@@ -38,6 +49,7 @@ class CommRouting {
   Chooser chooser_;
   Savings savings_;
   const model::Profile* nearest_profile_ = nullptr;
+  std::vector<std::shared_ptr<const Scheme>> schemes_;
   int pauses_ = 0;
 };
 
