@@ -108,16 +108,4 @@ void announce(Communicator& c) noexcept {
   }
 }
 
-void warn_of_exact_shards(const Job& job) noexcept {
-  static std::atomic<bool> warned{false};
-  if (job.request.collective != plan::Collective::kAllGather) return;
-  if (!job.compressed().delta.own_exact) return;
-  if (job.communicator->rank != 0 || warned.load(std::memory_order_relaxed)) return;
-  if (warned.exchange(true)) return;
-  job.communicator->log(
-      LogLevel::kWarn,
-      "results differ between ranks: by own=exact each rank of an AllGather keeps "
-      "its own shard exact, and has the others' rounded");
-}
-
 }  // namespace terse

@@ -7,6 +7,7 @@
 #include "engine/call/call_memory.h"
 #include "engine/call/group_schedule.h"
 #include "engine/call/trace.h"
+#include "engine/call/warnings.h"
 #include "engine/comm/shape.h"
 #include "engine/peers/agree.h"
 #include "engine/peers/deltas.h"
@@ -219,7 +220,7 @@ void run(std::span<Job> jobs) {
     const Jobs unprepared = prepare(s.compressed);
     take_back_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);
-    for (const Job* job : s.compressed) warn_of_exact_shards(*job);
+    for (const Job* job : s.compressed) warn_of_dangers(*job);
     execute(s.compressed);
   } catch (const std::exception& cause) {
     // NCCL has the native calls, or has reported what became of them.

@@ -311,6 +311,16 @@ Naming naming_of(ncclComm_t comm) {
 
 std::string name_of_communicator(ncclComm_t comm) { return naming_of(comm).name; }
 
+std::string find_name(bool (*is_so)(std::string_view)) {
+  Directory& d = directory();
+  const std::lock_guard lock(d.mutex);
+  for (const auto& [comm, entry] : d.entries) {
+    const std::string& name = entry.state != nullptr ? entry.state->name() : entry.naming.name;
+    if (!name.empty() && is_so(name)) return name;
+  }
+  return "";
+}
+
 std::string family_of_communicator(ncclComm_t comm) {
   const Naming naming = naming_of(comm);
   return naming.name.empty() ? naming.made_from : naming.name;

@@ -27,6 +27,8 @@ void name_communicator(ncclComm_t comm, const char* name, std::string made_from 
 
 // Name of the communicator; "": none.
 std::string name_of_communicator(ncclComm_t comm);
+// First name of a communicator of this process for which is_so(name); "": none.
+std::string find_name(bool (*is_so)(std::string_view));
 // Name for communicators made from it: its own, or that of the one it was made from.
 std::string family_of_communicator(ncclComm_t comm);
 

@@ -26,6 +26,7 @@ class Exclusions {
   std::span<const plan::Range> of(plan::Collective collective, size_t count, int ranks) const {
     return find(collective, count, ranks).ranges;
   }
+  bool empty() const { return kept_.empty(); }
   size_t elements(plan::Collective collective, size_t count, int ranks) const {
     return find(collective, count, ranks).elements;
   }

@@ -78,6 +78,8 @@ class Plans {
   // Forgets plans made with another topology, other exclusions or algorithms.
   void learn(plan::Topology topology);
   void exclude(size_t elements, std::vector<plan::Range> ranges);
+  // Returns true if anything stays exact.
+  bool has_exclusions() const { return !exclusions_.empty(); }
   void use(std::span<const plan::Algorithm> table);
 
  private:
