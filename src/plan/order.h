@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "plan/plan.h"
@@ -48,5 +49,18 @@ class Order {
   std::vector<size_t> queues_;
   Front last_{};  // of each queue
 };
+
+// Returns true if each step follows the one before it, so that nothing is lost if one queue does
+// them all. Headers are too small to matter.
+inline bool is_chain(const std::vector<Step>& steps) {
+  Order order;
+  std::optional<size_t> last;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (last && !steps[i].header && !order.is_done(*last, steps[i])) return false;
+    if (!steps[i].header) last = i;
+    order.add(steps[i]);
+  }
+  return true;
+}
 
 }  // namespace terse::plan

@@ -203,6 +203,7 @@ struct Link {
 struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
+  bool is_chain = false;  // each step follows the one before (order.h): one queue may do all
   size_t scratch_bytes = 0;
   size_t max_scratch_bytes = 0;  // max over the ranks' plans of the call, as a root's
   size_t exact_bytes = 0;        // of Region::kExact

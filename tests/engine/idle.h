@@ -28,7 +28,7 @@ class IdleBackend : public Backend {
   Event create_event() override { return reinterpret_cast<Event>(++handles_); }
   void destroy_event(Event) noexcept override {}
   void record(Event, Stream) override {}
-  void wait(Stream, Event) override {}
+  void wait(Stream, Event) override { ++hops; }
   uint64_t timing_period() const override { return timing; }
   Event create_timer() override { return create_event(); }
   std::optional<double> seconds(Event, Event) override { return 1e-6; }
@@ -52,7 +52,7 @@ class IdleBackend : public Backend {
 
   std::atomic<bool> ends{true};  // what is enqueued
   std::atomic<size_t> waits{0};  // for a stream, on the host
-  size_t combines = 0;
+  size_t combines = 0, hops = 0;
   uint64_t timing = 0;    // 0: nothing is timed
   uint64_t recorded = 0;  // 0: no graph is recorded
   ncclResult_t recording_fails = ncclSuccess;

@@ -9,6 +9,7 @@
 #include "plan/headers.h"
 #include "plan/link.h"
 #include "plan/native_extras.h"
+#include "plan/order.h"
 
 namespace terse {
 namespace {
@@ -23,6 +24,7 @@ PlanPointer cached(PlanCache<Key>& plans, const Key& key, const Describe& descri
   if (PlanPointer known = plans.find(key)) return known;
   const auto what = describe();
   plan::Plan plan = make(what);
+  plan.is_chain = plan::is_chain(plan.steps);
   const std::string wrong = plan::validate(plan, what);
   if (!wrong.empty()) fail(ncclInternalError, "an invalid plan: {}", wrong);
   const auto made = std::make_shared<const plan::Plan>(std::move(plan));

@@ -224,7 +224,8 @@ void Run::wait_if_synchronous() {
 template <class Wait>
 void Run::enter(const Wait& wait) {
   std::array<bool, plan::kLanes> used{};
-  for (const Step& step : plan_->steps) used[step.queue()] = true;
+  for (const Step& step : plan_->steps)
+    used[on_one_lane() ? static_cast<size_t>(Lane::kDecode) : step.queue()] = true;
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
     entered_[i] = true;
@@ -250,13 +251,14 @@ void Run::leave() {
 }
 
 void Run::wait_for(const Step& step) {
+  if (on_one_lane()) return;
   for (const size_t before : step.after) c_.backend.wait(lane(step), step_event(before));
 }
 
 void Run::mark(const Step& step) {
   const size_t index = &step - plan_->steps.data();
   if (sample_ != nullptr) sample_->after(index, lane(step));
-  if (waited_for_[index]) c_.backend.record(step_event(index), lane(step));
+  if (waited_for_[index] && !on_one_lane()) c_.backend.record(step_event(index), lane(step));
 }
 
 // Number of the call, for verifying. Not all ranks see a message, and an operator of the program's

@@ -3,7 +3,8 @@
 // be under way at once, each with its share of the stream set.
 //
 // Order of calls: begin(); while advance() is true, communicate() within an NCCL group, and
-// communicated(); end(). After a failure of any of them abandon(). Time to the right:
+// communicated(); end(). After a failure of any of them abandon(). Time to the right; on a GPU
+// a plan that is a chain goes on the decode lane alone:
 //
 //    caller       ...[before]                                          [after]...
 //    encode                  [encode 0][encode 1]                     ^
@@ -71,7 +72,12 @@ class Run {
   void release_binding();
   void leave();
   Stream last_lane() const { return stream_set_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
-  Stream lane(const plan::Step& step) const { return stream_set_.lanes()[step.queue()]; }
+  // Returns true if all steps go on the last lane, without a hop between queues. On hosts lanes are
+  // threads, of which the next one waits already when a step ends: several are faster.
+  bool on_one_lane() const { return plan_->is_chain && c_.backend.is_gpu(); }
+  Stream lane(const plan::Step& step) const {
+    return on_one_lane() ? last_lane() : stream_set_.lanes()[step.queue()];
+  }
   void enqueue_header(Stream lane);
   void wait_for(const plan::Step& step);
   void mark(const plan::Step& step);
