@@ -250,6 +250,13 @@ int check_program(const std::vector<std::string>& command, bool require) {
   int waited = 0;
   {
     const Mark mark;
+    if (!mark.why_not().empty() && require) {
+      fmt::print(stderr,
+                 "terse: --require: there is no folder for temporary files ({}), by which to see "
+                 "whether anything is compressed\n",
+                 mark.why_not());
+      return kFailed;
+    }
     if (!mark.why_not().empty()) {
       fmt::print(stderr,
                  "terse: whether the program uses NCCL is not checked: no folder for temporary "

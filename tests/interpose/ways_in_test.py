@@ -345,6 +345,16 @@ class WaysIn(unittest.TestCase):
                                   capture_output=True, env=environment(**self.cache))
             self.assertEqual("are in reports: --report DIR" in done.stderr, said, options)
 
+    @unittest.skipIf(os.geteuid() != 0 or TERSE.startswith("/tmp/"), "takes root, and a build beyond /tmp")
+    def test_what_cannot_be_seen_is_not_required(self):
+        without_tmp = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && exec "$@"', "sh"]
+        if subprocess.run([*without_tmp, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no namespaces of mounts")
+        done = subprocess.run([*without_tmp, TERSE, "run", "--require", "--", "echo", "ran"], check=False,
+                              text=True, capture_output=True, env=environment(**self.cache, TMPDIR="/nowhere"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, "terse: --require: there is no folder for temporary files .*/tmp: Read-only")
+
     def test_errors_have_texts_without_an_nccl(self):
         ask = ("import ctypes; nccl = ctypes.CDLL(None); nccl.ncclGetErrorString.restype = "
                "ctypes.c_char_p; print(nccl.ncclGetErrorString(nccl.ncclGroupStart()).decode())")
