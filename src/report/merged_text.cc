@@ -1,56 +1,77 @@
 #include <fmt/format.h>
 
+#include <cmath>
+#include <string_view>
+
 #include "base/text.h"
 #include "report/merged.h"
 
 namespace terse::report {
 namespace {
 
-constexpr const char* kLine =
-    "{:13} {:30} {:>7} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} "
-    "{:>9} {:>9} {:>8} {:>5}\n";
-
-struct Cell {
+// One figure of a row's ranks. A rank is named beside the figures that have one: the slowest rank
+// takes longest; the late one, for which the others wait, communicates shortest.
+struct Figure {
+  const char* label;
   double (*value)(const Row&);
   std::string (*show)(double);
+  int Spread::*rank = nullptr;
+  const char* meaning = "";
 };
 
-constexpr Cell kCells[] = {
-    {value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
-    {value::raw, show_bytes},
-    {value::wire, show_bytes},
-    {value::ratio, show_ratio},
-    {value::raw_off_node, show_bytes},
-    {value::wire_off_node, show_bytes},
-    {value::off_node_ratio, show_ratio},
-    {value::total, show_seconds},
-    {value::encode, show_seconds},
-    {value::communicate, show_seconds},
-    {value::decode, show_seconds},
-    {value::median_error, show_error},
-    {value::p99_error, show_error},
-    {value::worst_error, show_error},
+constexpr Figure kFigures[] = {
+    {"calls", value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
+    {"bytes natively", value::raw, show_bytes},
+    {"bytes sent", value::wire, show_bytes},
+    {"times less", value::ratio, show_ratio},
+    {"off the node, natively", value::raw_off_node, show_bytes},
+    {"off the node, sent", value::wire_off_node, show_bytes},
+    {"times less", value::off_node_ratio, show_ratio},
+    {"a call takes", value::total, show_seconds, &Spread::max_rank, "is slowest"},
+    {"  encode", value::encode, show_seconds},
+    {"  communicate", value::communicate, show_seconds, &Spread::min_rank, "is late"},
+    {"  decode", value::decode, show_seconds},
+    {"error, median", value::median_error, show_error},
+    {"error, 99th percentile", value::p99_error, show_error},
+    {"error, worst", value::worst_error, show_error},
 };
 
-std::string line(const MergedRow& row, const char* which, double Spread::*member) {
-  const bool first = member == &Spread::min, second = member == &Spread::median;
-  std::vector<std::string> cells;
-  for (const Cell& cell : kCells) {
-    const Spread spread = row.spread(cell.value);
-    cells.push_back(spread.count == 0 ? "-" : cell.show(spread.*member));
-  }
-  // The slowest rank takes longest; the late one, for which the others wait, communicates shortest.
-  const Spread total = row.spread(value::total), communicate = row.spread(value::communicate);
-  const bool last = member == &Spread::max && total.count != 0;
+// Lines of at most 100 columns: a heading, and each figure that is known.
+std::string block(const MergedRow& row) {
   const Row& kind = row.kind();
-  return fmt::format(fmt::runtime(kLine),
-                     first    ? kind.collective
-                     : second ? show_rule(kind)
-                              : "",
-                     first ? kind.scheme : "", which, cells[0], cells[1], cells[2], cells[3],
-                     cells[4], cells[5], cells[6], cells[7], cells[8], cells[9], cells[10],
-                     cells[11], cells[12], cells[13], last ? std::to_string(total.max_rank) : "",
-                     last ? std::to_string(communicate.min_rank) : "");
+  std::string text = fmt::format("{}, {}, {}\n", kind.collective, kind.scheme, show_rule(kind));
+  for (const Figure& f : kFigures) {
+    const Spread spread = row.spread(f.value);
+    if (spread.count == 0 ||
+        (std::string_view(f.label) == "off the node, natively" && !row.sum().leaves_node()))
+      continue;
+    const std::string rank = f.rank == nullptr || row.ranks.size() < 2
+                                 ? ""
+                                 : fmt::format("  rank {} {}", spread.*f.rank, f.meaning);
+    text += fmt::format("  {:24} {:>12} {:>12} {:>12}{}\n", f.label, f.show(spread.min),
+                        f.show(spread.median), f.show(spread.max), rank);
+  }
+  return text;
+}
+
+// Seconds that compression has saved on a rank, by the calls that also ran natively. Empty: none
+// did.
+std::string saved(const Merged& merged) {
+  double seconds = 0;
+  uint64_t calls = 0;
+  for (const MergedCommunicator& c : merged.communicators)
+    for (const MergedRow& row : c.rows) {
+      const Race race = row.race();
+      if (race.calls == 0) continue;
+      const auto ranks = static_cast<double>(row.ranks.size());
+      calls += static_cast<uint64_t>(row.sum().calls / ranks);
+      seconds += (race.native - race.compressed) / static_cast<double>(race.calls) *
+                 row.sum().calls / ranks;
+    }
+  if (calls == 0) return "";
+  return fmt::format("compression {} {} a rank, by the calls that ran both ways (of {})\n",
+                     seconds < 0 ? "has cost" : "has saved", show_seconds(std::abs(seconds)),
+                     counted(calls, "call"));
 }
 
 // Calls of all ranks and communicators by the size of the whole message.
@@ -80,6 +101,7 @@ std::string table(const Merged& merged) {
                                  counted(merged.files.size(), "report"), merged.policy);
   if (merged.observed)
     text += fmt::format("observed, all ranks: {}\n", show_verdict(*merged.observed));
+  text += saved(merged);
   for (const MergedCommunicator& c : merged.communicators) {
     size_t unreleased = 0;
     for (const Member& m : c.members) unreleased += !m.released;
@@ -88,12 +110,9 @@ std::string table(const Merged& merged) {
         counted(c.ranks, "rank"), c.nodes > 1 ? fmt::format(", {} nodes", c.nodes) : "",
         unreleased == 0 ? "" : fmt::format(", {} of them not released", unreleased));
     if (!c.rows.empty())
-      text += fmt::format(fmt::runtime(kLine), "collective", "scheme", "", "calls", "raw", "wire",
-                          "ratio", "off node", "wire", "ratio", "a call", "encode", "communic.",
-                          "decode", "error", "p99", "worst", "slowest", "late");
+      text += fmt::format("{:26} {:>12} {:>12} {:>12}\n", "of its ranks", "min", "median", "max");
     for (const MergedRow& row : c.rows) {
-      text += line(row, "min", &Spread::min) + line(row, "median", &Spread::median) +
-              line(row, "max", &Spread::max);
+      text += block(row);
       for (const std::string& words :
            {show_ratios(row), show_race(row.race(), row.raced()), show_prediction(row)})
         if (!words.empty()) text += words + "\n";

@@ -6,10 +6,6 @@
 namespace terse::report {
 namespace {
 
-constexpr const char* kRow =
-    "{:14} {:28} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} "
-    "{:>9} {:>9} {:>9}\n";
-
 std::string each(double sum, uint64_t calls) {
   return calls == 0 ? "-" : show_seconds(sum / static_cast<double>(calls));
 }
@@ -18,16 +14,27 @@ std::string error(const Row& r, unsigned percent) {
   return r.error.calls() == 0 ? "-" : show_error(r.error.relative.percentile(percent));
 }
 
+std::string traffic(const char* where, uint64_t raw, uint64_t wire, double ratio) {
+  return fmt::format("  {}: natively {}, sent {}, {} times less\n", where,
+                     show_bytes(static_cast<double>(raw)), show_bytes(static_cast<double>(wire)),
+                     show_ratio(ratio));
+}
+
+// Lines of at most 100 columns.
 std::string row(const Row& r) {
-  return fmt::format(fmt::runtime(kRow), r.collective, r.scheme, r.calls,
-                     show_bytes(static_cast<double>(r.raw.bytes)),
-                     show_bytes(static_cast<double>(r.wire.bytes)), show_ratio(r.ratio()),
-                     r.leaves_node() ? show_bytes(static_cast<double>(r.raw.off_node)) : "-",
-                     r.leaves_node() ? show_bytes(static_cast<double>(r.wire.off_node)) : "-",
-                     show_ratio(r.off_node_ratio()), each(r.times.total, r.times.calls),
-                     each(r.times.encode, r.times.calls), each(r.times.communicate, r.times.calls),
-                     each(r.times.decode, r.times.calls), error(r, 50), error(r, 99),
-                     error(r, 100));
+  std::string text = fmt::format("{}, {}: {}\n", r.collective, r.scheme, counted(r.calls, "call"));
+  text += traffic("bytes", r.raw.bytes, r.wire.bytes, r.ratio());
+  if (r.leaves_node())
+    text += traffic("off the node", r.raw.off_node, r.wire.off_node, r.off_node_ratio());
+  if (r.times.calls != 0)
+    text +=
+        fmt::format("  a call takes {}: encode {}, communicate {}, decode {}\n",
+                    each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),
+                    each(r.times.communicate, r.times.calls), each(r.times.decode, r.times.calls));
+  if (r.error.calls() != 0)
+    text += fmt::format("  error: median {}, 99th percentile {}, worst {}\n", error(r, 50),
+                        error(r, 99), error(r, 100));
+  return text;
 }
 
 // How auto's prediction compares with what was measured.
@@ -67,10 +74,6 @@ std::string to_text(const Report& r) {
         fmt::format("\n{}, rank {} of {}{}{}\n", show_communicator(c.id, label(c.names)), c.rank,
                     c.ranks, c.nodes > 1 ? fmt::format(", node {} of {}", c.node, c.nodes) : "",
                     c.released ? "" : " (not released: some measurements may be missing)");
-    if (!c.rows.empty())
-      text += fmt::format(fmt::runtime(kRow), "collective", "scheme", "calls", "raw", "wire",
-                          "ratio", "off node", "wire", "ratio", "a call", "encode", "communic.",
-                          "decode", "error", "p99", "worst");
     for (const Row& each : c.rows) text += row(each) + race(each) + prediction(each);
     for (const Levels& each : c.levels) text += levels(each);
     for (const auto& [how, calls] : c.deltas)

@@ -203,7 +203,7 @@ class Endings(Folder):
                 else:
                     self.assertTrue(line.endswith(" times less"), line)
                 text, = self.folder.glob("*.txt")
-                self.assertEqual("natively" in text.read_text(), raced != 0)
+                self.assertEqual("a call, compressed" in text.read_text(), raced != 0)
         self.setUp()
         self.leave("destroy", TERSE_VERIFY="1", TERSE_METER="0")
         for c in self.only_report()["communicators"]:

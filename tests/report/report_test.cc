@@ -374,10 +374,32 @@ TEST(Report, TheTextHasTheErrorOfACall) {
   EXPECT_NE(to_text(sample(1, 2)).find("communicator fedcba9876543210 \"dp<0>\", rank 1 of 2"),
             std::string::npos);
   for (const char* part :
-       {"rank 0 of 1, node 0 of 2\n", "5 MB   2.58 MB   1.94",
-        "  natively 20 ms a call, compressed 5 ms: 4.00 times as fast, by 3 calls",
-        "error       p99     worst\n", "0.62", " 20 %\n", "infinite\n"})
+       {"rank 0 of 1, node 0 of 2\n", "\nAllReduce, int8:block=128,round=nearest: 10 calls\n",
+        "\n  off the node: natively 5 MB, sent 2.58 MB, 1.94 times less\n",
+        "\n  natively 20 ms a call, compressed 5 ms: 4.00 times as fast, by 3 calls",
+        "\n  error: median 0.622 %, 99th percentile 20 %, worst 20 %\n", "worst infinite\n"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+size_t longest_line(const std::string& text) {
+  std::istringstream lines(text);
+  size_t longest = 0;
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+TEST(Report, TextFitsATerminal) {
+  EXPECT_LE(longest_line(to_text(sample(1, 2))), 100u);
+  EXPECT_LE(longest_line(table(merge(samples(4)))), 100u);
+}
+
+TEST(Merge, TheTableSaysWhatWasSaved) {
+  EXPECT_NE(
+      table(merge(samples(4)))
+          .find("\ncompression has saved 200 ms a rank, by the calls that ran both ways (of 10 "
+                "calls)\n"),
+      std::string::npos)
+      << table(merge(samples(4)));
 }
 
 TEST(Merge, TheTableIsAsItWas) {
