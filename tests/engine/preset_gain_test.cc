@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/call/route.h"
+#include "engine/comm/savings.h"
 #include "idle.h"
+#include "policy/nearest_profile.h"
 #include "policy/profile_file.h"
 
 namespace terse::test {
@@ -42,6 +44,40 @@ TEST_F(PresetGain, GoesByTheCall) {
 
 TEST_F(PresetGain, DoesNotMatterToASchemeByName) {
   EXPECT_EQ(way("int8", "gb200-4x-nvl72", 64 << 20), "int8:block=128,round=nearest");
+}
+
+// What the nearest profile lets through is not slower by the machine's own.
+void expect_no_loss(const model::Profile& own, plan::Collective collective, codec::Dtype dtype,
+                    int nodes) {
+  const int ranks = nodes * own.node_ranks;
+  const Machines machines{plan::kGpuChunks, plan::even_topology(ranks, nodes)};
+  const model::Profile* const nearest =
+      nearest_profile({own.devices.front(), own.between->bandwidth}, machines.topology);
+  ASSERT_NE(nearest, nullptr) << own.name;
+  const Scheme scheme = parse_scheme(
+      collective == plan::Collective::kAllGather ? "minmax8:block=128,round=shift" : kSafe);
+  for (int k = 0; k < 16; ++k) {
+    const size_t count =
+        (size_t{64} << 10 << k) / codec::dtype_size(dtype) / plan::shards(collective, ranks);
+    const Prospect call{collective, count, dtype, ranks, 0};
+    if (count == 0 || Savings().of(nearest, scheme, call, machines).is_too_little()) continue;
+    const Saving truth = Savings().of(&own, scheme, call, machines);
+    EXPECT_GE(truth.native, 0.97 * truth.compressed)
+        << own.name << " by " << nearest->name << ", " << plan::name(collective) << " of "
+        << (size_t{64} << 10 << k) << " B on " << nodes << " nodes";
+  }
+}
+
+TEST(NearestGain, IsNoLossOnAnyKnownMachine) {
+  for (const KnownProfile& known : known_profiles()) {
+    const model::Profile own = parse_profile(known.text, std::string(known.name));
+    if (!own.between) continue;
+    for (const plan::Collective collective :
+         {plan::Collective::kAllReduce, plan::Collective::kAllGather,
+          plan::Collective::kReduceScatter})
+      for (const codec::Dtype dtype : {codec::Dtype::kFloat32, codec::Dtype::kBfloat16})
+        for (const int nodes : {2, 8}) expect_no_loss(own, collective, dtype, nodes);
+  }
 }
 
 }  // namespace
