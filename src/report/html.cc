@@ -267,8 +267,9 @@ std::string section(const MergedCommunicator& c) {
   for (const MergedRow& row : c.rows)
     text +=
         fmt::format(
-            "<div class=\"card\">\n<h3>{} <code>{}</code> <span class=\"soft\">{}</span></h3>\n",
-            escape(row.kind().collective), escape(row.kind().scheme), show_rule(row.kind())) +
+            "<div class=\"card\">\n<h3>{} <code>{}</code> <span class=\"soft\">{}{}</span></h3>\n",
+            escape(row.kind().collective), escape(row.kind().scheme), show_rule(row.kind()),
+            row.kind().message.empty() ? "" : ", " + escape(row.kind().message)) +
         bytes_plot(row) + times_plot(c, row) + error_plot(c, row) + numbers(row) + "</div>\n";
   if (!c.deltas.empty())
     text += "<div class=\"card\">\n<h3>AllGathers of differences</h3>\n" + kTable +

@@ -136,6 +136,7 @@ Json write(const Row& r) {
                     {"encode", r.times.encode},
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
+  if (!r.message.empty()) row["message"] = r.message;
   if (r.times.predicted != 0) row["seconds"]["predicted"] = r.times.predicted;
   if (r.times.predicted_native != 0) row["seconds"]["predicted_native"] = r.times.predicted_native;
   if (r.race.calls != 0)
@@ -163,6 +164,7 @@ Row read_row(const Json& j) {
   if (!j.at("rule").is_null()) r.rule = j.at("rule").get<uint32_t>();
   j.at("collective").get_to(r.collective);
   j.at("scheme").get_to(r.scheme);
+  r.message = j.value("message", "");
   j.at("calls").get_to(r.calls);
   j.at("raw_bytes").get_to(r.raw.bytes);
   j.at("wire_bytes").get_to(r.wire.bytes);

@@ -19,7 +19,8 @@ namespace terse::report {
 namespace {
 
 bool same_kind(const Row& a, const Row& b) {
-  return std::tie(a.rule, a.collective, a.scheme) == std::tie(b.rule, b.collective, b.scheme);
+  return std::tie(a.rule, a.collective, a.scheme, a.message) ==
+         std::tie(b.rule, b.collective, b.scheme, b.message);
 }
 
 // A message is one rank's, and its peer's.

@@ -47,6 +47,7 @@ Json write(const MergedRow& row) {
   Json j = {{"rule", kind.rule ? Json(*kind.rule) : Json(nullptr)},
             {"collective", kind.collective},
             {"scheme", kind.scheme}};
+  if (!kind.message.empty()) j["message"] = kind.message;
   const Spread total = row.spread(value::total), talk = row.spread(value::communicate);
   j["slowest_rank"] = total.count == 0 ? Json(nullptr) : Json(total.max_rank);
   j["late_rank"] = talk.count == 0 ? Json(nullptr) : Json(talk.min_rank);

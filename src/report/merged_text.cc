@@ -40,6 +40,7 @@ constexpr Figure kFigures[] = {
 std::string block(const MergedRow& row) {
   const Row& kind = row.kind();
   std::string text = fmt::format("{}, {}, {}\n", kind.collective, kind.scheme, show_rule(kind));
+  if (!kind.message.empty()) text += fmt::format("  of {}\n", kind.message);
   for (const Figure& f : kFigures) {
     const Spread spread = row.spread(f.value);
     if (spread.count == 0 ||

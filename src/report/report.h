@@ -56,6 +56,7 @@ struct Error {
 struct Row {
   std::optional<uint32_t> rule;  // its number in the policy; empty: the caller named the scheme
   std::string collective, scheme;
+  std::string message;  // of observed calls: "fp32, sum, 4 MB, in place"; "": not told apart
   uint64_t calls = 0;
   plan::Traffic raw, wire;
   Times times;
@@ -176,6 +177,7 @@ std::string show_error(double relative);
 // Sums over the rows of observed calls.
 struct Verdict {
   uint64_t calls = 0, others = 0;  // that would be compressed, and that would not
+  uint64_t single_gathers = 0;     // of fp32, of kinds that came once: of a checkpoint?
   plan::Traffic raw, wire;
   double in_calls = 0, seconds = 0;  // of the calls, and of the ranks
   double predicted = 0, predicted_native = 0;

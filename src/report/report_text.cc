@@ -23,6 +23,7 @@ std::string traffic(const char* where, uint64_t raw, uint64_t wire, double ratio
 // Lines of at most 100 columns.
 std::string row(const Row& r) {
   std::string text = fmt::format("{}, {}: {}\n", r.collective, r.scheme, counted(r.calls, "call"));
+  if (!r.message.empty()) text += fmt::format("  of {}\n", r.message);
   text += traffic("bytes", r.raw.bytes, r.wire.bytes, r.ratio());
   if (r.leaves_node())
     text += traffic("off the node", r.raw.off_node, r.wire.off_node, r.off_node_ratio());

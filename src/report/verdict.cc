@@ -37,6 +37,7 @@ Verdict& Verdict::operator+=(const Verdict& other) {
   others += other.others;
   raw += other.raw;
   wire += other.wire;
+  single_gathers += other.single_gathers;
   in_calls += other.in_calls;
   seconds += other.seconds;
   predicted += other.predicted;
@@ -52,6 +53,8 @@ Verdict verdict_of(const Report& report) {
     for (const auto& [reason, calls] : c.bypasses) native += calls;
     for (const Row& row : c.rows) {
       v.calls += row.calls;
+      v.single_gathers +=
+          row.calls == 1 && row.collective == "AllGather" && row.message.starts_with("float32");
       native -= std::min(native, row.calls);
       v.raw += row.raw;
       v.wire += row.wire;
@@ -82,6 +85,9 @@ std::string show_verdict(const Verdict& v) {
   if (v.error.count() != 0)
     text += fmt::format("; encoded once they would err by {} (median), at most {}",
                         show_error(v.error.median()), show_error(v.error.greatest()));
+  if (v.single_gathers != 0)
+    text += fmt::format("; {} of fp32 came once (a checkpoint? pause for it)",
+                        counted(v.single_gathers, "gather"));
   return text;
 }
 

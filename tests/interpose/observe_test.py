@@ -68,6 +68,7 @@ class Observe(unittest.TestCase):
             (communicator,) = report["communicators"]
             (row,) = communicator["rows"]
             self.assertEqual(communicator["bypasses"], {"it is only observed": row["calls"]})
+            self.assertRegex(row["message"], r"^float32, sum, [0-9.]+ [KM]B(, in place)?$")
             self.assertEqual(row["seconds"]["calls"], row["calls"])
             self.assertGreater(row["seconds"]["total"], 0)
             self.assertGreaterEqual(row["error"]["calls"], 2)

@@ -15,6 +15,40 @@ namespace {
 // Calls of a communicator for each one whose scheme's error is found.
 constexpr uint64_t kProbePeriod = 16;
 
+// Kinds of calls of a communicator that are told apart by their messages, too.
+constexpr size_t kMaxKinds = 64;
+
+// As NCCL has it: a rank's own shard lies at its place in the other buffer.
+bool is_in_place(const Request& r, int rank) {
+  const plan::Traits& t = plan::traits(r.collective);
+  const auto own = [&](const plan::Side& side, const plan::Side& other, const void* buffer) {
+    const size_t offset = side.per_rank && !other.per_rank
+                              ? static_cast<size_t>(rank) * r.count * datatype_size(r.datatype)
+                              : 0;
+    return static_cast<const char*>(buffer) + offset;
+  };
+  return own(t.send, t.recv, r.send) == own(t.recv, t.send, r.recv);
+}
+
+MessageKind message_of(const Request& r, const Communicator& c) {
+  const bool reduces = plan::traits(r.collective).reduces;
+  return {r.datatype,
+          !reduces            ? ncclSum
+          : r.op < ncclNumOps ? r.op
+                              : ncclNumOps,
+          message_bytes(r, c.ranks), is_in_place(r, c.rank)};
+}
+
+// Kind of an observed call, with its message unless there are many kinds.
+CallKind observed_kind(const Job& job) {
+  CallKind kind = kind_of(job);
+  Communicator& c = *job.communicator;
+  kind.message = message_of(job.request, c);
+  if (c.metrics().meter().kinds() >= kMaxKinds && !c.metrics().meter().knows(kind))
+    kind.message.reset();
+  return kind;
+}
+
 // Plan of a call that NCCL does, for its times.
 const plan::Plan& native_plan() {
   static const plan::Plan plan = [] {
@@ -36,14 +70,17 @@ Work work_of(Job& job) {
 class Observation {
  public:
   Observation(CommunicatorPointer held, const Job& job)
-      : held_(std::move(held)), job_(job), native_anyway_(reason_to_stay_native(job)) {}
+      : held_(std::move(held)),
+        job_(job),
+        kind_(observed_kind(job)),
+        native_anyway_(reason_to_stay_native(job)) {}
 
   Stream stream() const { return job_.request.stream; }
 
   // Measures the call, if it is to be timed.
   void begin() {
     if (native_anyway_ || c().recording(stream()) != 0) return;
-    const CallKind kind = kind_of(job_);
+    const CallKind& kind = kind_;
     const uint64_t number = c().metrics().observed_calls(), ordinal = c().agreed().ordinal();
     const bool probed =
         !c().metrics().meter().knows(kind) || is_chosen(kProbePeriod, ordinal, number);
@@ -109,7 +146,7 @@ class Observation {
     const Saving saving = c().routing().savings().of(
         c().profile(), job_.scheme(), {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
         {c().routing().plans().chunk_policy(), c().topology()});
-    c().metrics().meter().count({.kind = kind_of(job_),
+    c().metrics().meter().count({.kind = kind_,
                                  .sent = sent(work, *plan_of(work, {})).front(),
                                  .predicted = saving.compressed,
                                  .predicted_native = saving.native,
@@ -120,6 +157,7 @@ class Observation {
 
   CommunicatorPointer held_;
   Job job_;
+  CallKind kind_;
   std::optional<int> native_anyway_;  // a TERSE_BYPASS reason
   Sample* sample_ = nullptr;
 };

@@ -1,5 +1,6 @@
 #include "engine/comm/account.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "policy/names.h"
@@ -8,11 +9,22 @@
 namespace terse {
 namespace {
 
+// Example: "bfloat16, average, 25.2 MB, in place".
+std::string print_message(const MessageKind& m, plan::Collective collective) {
+  const auto known = std::ranges::find(dtype_names(), m.datatype, &DtypeName::dtype);
+  std::string text(known != dtype_names().end() ? known->name : "unknown");
+  if (plan::traits(collective).reduces)
+    text += m.op == ncclAvg ? ", average" : m.op == ncclSum ? ", sum" : ", a premultiplied sum";
+  text += ", " + report::show_bytes(static_cast<double>(m.bytes));
+  return m.in_place ? text + ", in place" : text;
+}
+
 report::Row row_of(const Tally& t, const Policy& policy) {
   report::Row row;
   if (t.kind.rule != kNoRule) row.rule = policy.rules.at(t.kind.rule).number;
   row.collective = plan::name(t.kind.collective);
   row.scheme = print_scheme(t.kind.scheme);
+  if (t.kind.message) row.message = print_message(*t.kind.message, t.kind.collective);
   row.calls = t.calls;
   row.raw = t.sent.raw;
   row.wire = t.sent.wire;

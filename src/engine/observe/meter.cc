@@ -41,6 +41,11 @@ bool Meter::knows(const CallKind& kind) {
   return has_run(kind);
 }
 
+size_t Meter::kinds() {
+  const std::lock_guard lock(mutex_);
+  return tallies_.size();
+}
+
 // A first call makes what later ones have, natively and compressed.
 bool Meter::has_run(const CallKind& kind) const {
   return std::ranges::find(tallies_, kind, &Tally::kind) != tallies_.end();

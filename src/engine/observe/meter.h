@@ -25,10 +25,21 @@
 
 namespace terse {
 
+// Message of an observed call.
+struct MessageKind {
+  ncclDataType_t datatype;
+  ncclRedOp_t op;  // ncclNumOps: an operator of the program's
+  size_t bytes;    // of the whole message
+  bool in_place;
+
+  bool operator==(const MessageKind&) const = default;
+};
+
 struct CallKind {
   uint32_t rule;  // of the policy, or kNoRule
   plan::Collective collective;
   Scheme scheme;
+  std::optional<MessageKind> message = {};  // of observed calls, for the first kinds of them
 
   bool operator==(const CallKind&) const = default;
 };
@@ -113,6 +124,7 @@ class Meter {
   bool verifies(const CallKind& kind, const CallNumber& number);
   // Returns true if calls of the kind were counted.
   bool knows(const CallKind& kind);
+  size_t kinds();
   // Begins to measure a call, which is timed by the same rule over all calls of this rank. Returns
   // null if nothing is measured.
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
