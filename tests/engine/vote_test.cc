@@ -56,8 +56,8 @@ template <>
 constexpr uint64_t terse::kLayout<terse::test::Cast> =
     terse::layout_of("Cast", &terse::test::Cast::content);
 template <>
-constexpr uint64_t terse::kLayout<terse::test::OtherCast> = terse::layout_of(
-    "Cast", &terse::test::OtherCast::content, &terse::test::OtherCast::of_others);
+constexpr uint64_t terse::kLayout<terse::test::OtherCast> =
+    terse::layout_of("Cast", &terse::test::OtherCast::content, &terse::test::OtherCast::of_others);
 
 namespace terse::test {
 namespace {
@@ -78,11 +78,10 @@ TEST(Votes, OfAnotherBuildAreAnErrorOnAllRanks) {
   run_ranks(3, [](int rank, ncclComm_t comm) {
     const CommunicatorPointer c = communicator(comm, settings());
     const std::string error = rank == 1 ? error_of_vote<OtherCast>(*c) : error_of_vote<Cast>(*c);
-    const std::string expected =
-        fmt::format("rank {} has another build of terse {}.{}.{} than this rank: the ranks need "
-                    "the same one",
-                    rank == 1 ? 0 : 1, TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR,
-                    TERSE_VERSION_PATCH);
+    const std::string expected = fmt::format(
+        "rank {} has another build of terse {}.{}.{} than this rank: the ranks need "
+        "the same one",
+        rank == 1 ? 0 : 1, TERSE_VERSION_MAJOR, TERSE_VERSION_MINOR, TERSE_VERSION_PATCH);
     EXPECT_TRUE(error.ends_with(expected)) << error;
     EXPECT_NE(error.find(fmt::format("rank {} of 3: ", rank)), std::string::npos) << error;
     release_communicator(comm, true);
