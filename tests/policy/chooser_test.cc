@@ -497,5 +497,46 @@ TEST(Chooser, NeedsAProfile) {
             std::string("auto needs a profile: ") + kProfileHint);
 }
 
+// Where compression pays, larger calls have no less to gain, and no gain grows faster than the
+// size, unless another algorithm takes over.
+void expect_no_jump(const model::Profile& profile, Prospect call, const Scheme& scheme) {
+  const Machines machines{plan::default_chunk_policy(profile.gpu),
+                          plan::full_topology(call.ranks, profile.node_ranks)};
+  double last = 0;
+  std::optional<plan::Algo> algorithm;
+  for (size_t bytes = 64 << 10; bytes <= size_t{4} << 30; bytes += bytes / 4) {
+    call.count = bytes / codec::dtype_size(call.dtype) / plan::shards(call.collective, call.ranks);
+    const auto compressed = predict(profile, scheme, call, machines);
+    ASSERT_TRUE(compressed && compressed->seconds);
+    const double gain = *predict_native(profile, call, machines).seconds / *compressed->seconds;
+    const auto where = [&] {
+      return fmt::format("{}, {}, {}, {} ranks, {} bytes", profile.name,
+                         plan::name(call.collective), print_scheme(scheme), call.ranks, bytes);
+    };
+    if (algorithm == compressed->scheme.algorithm) {
+      if (last >= 1) {
+        EXPECT_GE(gain, 0.99 * last) << where();
+      }
+      EXPECT_LE(gain, 1.25 * last) << where();
+    }
+    last = gain;
+    algorithm = compressed->scheme.algorithm;
+  }
+}
+
+TEST(Chooser, PredictsNoJumpsAlongSizes) {
+  for (const KnownProfile& known : known_profiles()) {
+    const model::Profile profile = parse_profile(known.text, std::string(known.name));
+    if (!profile.between) continue;
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter})
+      for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBfloat16})
+        for (const char* scheme : {"int8", "int4"})
+          for (const int nodes : {2, 8})
+            expect_no_jump(profile, {collective, 0, dtype, nodes * profile.node_ranks, 0},
+                           parse_scheme(scheme));
+  }
+}
+
 }  // namespace
 }  // namespace terse
