@@ -232,7 +232,8 @@ std::string numbers(const MergedRow& row) {
     text += fmt::format(
         "<p class=\"soft\">Slowest: rank {}. The others wait for rank {}, which waits least.</p>\n",
         total.max_rank, talk.min_rank);
-  for (const std::string& words : {show_ratios(row), show_prediction(row)})
+  for (const std::string& words :
+       {show_error_scale(row.kind()), show_ratios(row), show_prediction(row)})
     if (!words.empty()) text += "<p class=\"soft\">" + words + ".</p>\n";
   uint64_t lost = 0, spread = 0;
   for (const RankRow& r : row.ranks) lost += r.row.error.lost, spread += r.row.error.spread;

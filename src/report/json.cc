@@ -155,6 +155,10 @@ Json write(const Row& r) {
                   {"exact_squares", r.error.exact_squares},
                   {"lost_nonfinite", r.error.lost},
                   {"spread_nonfinite", r.error.spread}};
+  if (r.error_scale) {
+    row["error"]["gaussian_relative"] = r.error_scale->gaussian;
+    row["error"]["unbiased"] = r.error_scale->unbiased;
+  }
   if (!r.error.course.points.empty()) row["error"]["course"] = write(r.error.course);
   return row;
 }
@@ -188,6 +192,8 @@ Row read_row(const Json& j) {
              .course = {}};
   if (const auto course = error.find("course"); course != error.end())
     r.error.course = read_course(*course);
+  if (error.contains("gaussian_relative"))
+    r.error_scale = {error["gaussian_relative"].get<double>(), error.at("unbiased").get<bool>()};
   return r;
 }
 

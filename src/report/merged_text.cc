@@ -114,8 +114,8 @@ std::string table(const Merged& merged) {
       text += fmt::format("{:26} {:>12} {:>12} {:>12}\n", "of its ranks", "min", "median", "max");
     for (const MergedRow& row : c.rows) {
       text += block(row);
-      for (const std::string& words :
-           {show_ratios(row), show_race(row.race(), row.raced()), show_prediction(row)})
+      for (const std::string& words : {show_error_scale(row.kind()), show_ratios(row),
+                                       show_race(row.race(), row.raced()), show_prediction(row)})
         if (!words.empty()) text += words + "\n";
     }
     for (const auto& [how, calls] : c.deltas)

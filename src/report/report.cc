@@ -69,6 +69,14 @@ std::string show_error(double relative) {
   return fmt::format("{:.3g} %", 100 * relative);
 }
 
+std::string show_error_scale(const Row& row) {
+  if (!row.error_scale) return "";
+  return fmt::format("one encoding of Gaussian data errs by {}; {}",
+                     show_error(row.error_scale->gaussian),
+                     row.error_scale->unbiased ? "unbiased: errors average out over steps"
+                                               : "biased: errors do not average out");
+}
+
 std::string show_race(const Race& race, uint64_t calls) {
   if (race.calls == 0) return "";
   const auto each = [&](double seconds) {

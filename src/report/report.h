@@ -52,6 +52,15 @@ struct Error {
   bool operator==(const Error&) const = default;
 };
 
+// What the errors of a scheme are to be compared with.
+struct ErrorScale {
+  double gaussian =
+      0;  // relative error of one encoding of Gaussian data in the format that errs most
+  bool unbiased = false;  // no format rounds to nearest: errors average out
+
+  bool operator==(const ErrorScale&) const = default;
+};
+
 // The calls of one kind on one communicator and rank.
 struct Row {
   std::optional<uint32_t> rule;  // its number in the policy; empty: the caller named the scheme
@@ -62,6 +71,7 @@ struct Row {
   Times times;
   Race race;
   Error error;
+  std::optional<ErrorScale> error_scale;  // empty: no errors were measured
 
   double ratio() const;  // raw to wire; NaN: nothing was sent
   double off_node_ratio() const;
@@ -189,6 +199,10 @@ Verdict verdict_of(const Report& report);
 
 // "96 of 120 calls would be compressed: ..."
 std::string show_verdict(const Verdict& verdict);
+
+// "one encoding of Gaussian data errs by 0.92 %; unbiased: errors average out over steps"; "": no
+// errors were measured.
+std::string show_error_scale(const Row& row);
 
 // "natively 12 ms a call, compressed 3 ms: 4.00 times as fast, by 9 calls that ran both ways"; "":
 // none did.

@@ -35,6 +35,7 @@ std::string row(const Row& r) {
   if (r.error.calls() != 0)
     text += fmt::format("  error: median {}, 99th percentile {}, worst {}\n", error(r, 50),
                         error(r, 99), error(r, 100));
+  if (const std::string words = show_error_scale(r); !words.empty()) text += "  " + words + "\n";
   return text;
 }
 

@@ -56,5 +56,26 @@ TEST(Account, IsOfACommunicatorInUse) {
   EXPECT_EQ(account.deltas.size(), 1u);
 }
 
+// What a measured error is to be compared with: of each, the format that errs most, and any that
+// rounds to nearest.
+TEST(Account, ScalesErrorsByTheFormats) {
+  const struct {
+    const char* scheme;
+    double gaussian;
+    bool unbiased;
+  } cases[] = {
+      {"int8:block=128,round=nearest", 0.0065, false},
+      {"int8:block=128,round=stochastic", 0.0092, true},
+      {"int4:block=128,round=stochastic", 0.166, true},
+      {"int8:round=stochastic,intra=int4", 0.166, true},
+      {"int4:round=stochastic,second-round=nearest", 0.166, false},
+  };
+  for (const auto& [scheme, gaussian, unbiased] : cases) {
+    const report::ErrorScale scale = error_scale_of(parse_scheme(scheme));
+    EXPECT_NEAR(scale.gaussian, gaussian, 0.02 * gaussian) << scheme;
+    EXPECT_EQ(scale.unbiased, unbiased) << scheme;
+  }
+}
+
 }  // namespace
 }  // namespace terse::test

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
+#include "policy/automatic.h"
 #include "policy/names.h"
 #include "policy/reasons.h"
 
@@ -43,6 +45,7 @@ report::Row row_of(const Tally& t, const Policy& policy) {
                .lost = t.difference.lost,
                .spread = t.difference.spread,
                .course = t.errors};
+  if (row.error.calls() != 0) row.error_scale = error_scale_of(t.kind.scheme);
   return row;
 }
 
@@ -92,6 +95,18 @@ std::map<std::string, uint64_t> deltas_of(const Shadows& shadows) {
 }
 
 }  // namespace
+
+report::ErrorScale error_scale_of(const Scheme& scheme) {
+  std::vector<codec::Spec> formats = {scheme.spec};
+  if (scheme.intra.spec) formats.push_back(*scheme.intra.spec);
+  if (scheme.second) formats.push_back(*scheme.second);
+  report::ErrorScale scale{.unbiased = true};
+  for (const codec::Spec& format : formats) {
+    scale.gaussian = std::max(scale.gaussian, gaussian_error(format));
+    scale.unbiased &= format.rounding != codec::Rounding::kNearest;
+  }
+  return scale;
+}
 
 report::Communicator account_of(Communicator& c, bool whole) {
   report::Communicator r{.id = c.agreed().identity(),

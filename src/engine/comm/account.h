@@ -10,4 +10,7 @@ namespace terse {
 // thread may be in it meanwhile.
 report::Communicator account_of(Communicator& communicator, bool whole);
 
+// Returns what errors of the scheme are to be compared with.
+report::ErrorScale error_scale_of(const Scheme& scheme);
+
 }  // namespace terse
