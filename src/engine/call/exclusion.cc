@@ -29,10 +29,10 @@ void require_healthy(size_t elements, std::span<const terseRange_t> ranges) {
   }
 }
 
-uint64_t fingerprint(size_t elements, std::span<const terseRange_t> ranges) {
+uint64_t fingerprint_of(size_t elements, std::span<const terseRange_t> ranges) {
   std::string text = fmt::format("{}:", elements);
   for (const terseRange_t& range : ranges) text += fmt::format(" {}+{}", range.first, range.count);
-  return terse::fingerprint(text);
+  return fingerprint(text);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void exclude(ncclComm_t comm, size_t elements, const terseRange_t* first, size_t
       if (ranges.size() != count) fail(ncclInvalidArgument, "the ranges are null");
       require_healthy(elements, ranges);
     });
-    require_unanimous(c, fingerprint(elements, ranges), trouble,
+    require_unanimous(c, fingerprint_of(elements, ranges), trouble,
                       "excludes other ranges than this rank");
   });
   after_agreeing(c, [&] {
