@@ -31,11 +31,10 @@ void require_feasible(plan::Collective collective, const plan::Shape& s, bool pr
   const double ranks = s.ranks;
   const double bytes = static_cast<double>(s.count) * static_cast<double>(s.element_bytes) *
                        (t.send.per_rank || t.recv.per_rank ? ranks : 1);
-  const double chunk = std::max(static_cast<double>(s.chunk_policy.chunk_bytes),
-                                ranks * static_cast<double>(s.chunk_policy.shard_bytes));
-  const double shards = ranks * std::max(1.0, bytes / chunk);
   if (bytes > static_cast<double>(kMaxBytes))
     refuse("a message of {:.4g} bytes cannot be right", bytes);
+  const auto chunk = static_cast<double>(s.chunk_policy.chunk(static_cast<size_t>(bytes), s.ranks));
+  const double shards = ranks * std::max(1.0, bytes / chunk);
   require_few_on_a_node(s, 1 << 25);
   if (shards > kMaxShards || shards * plans > kMaxShardsOfAll)
     refuse("{:.4g} bytes on {} are too much to plan here: ask for less of either", bytes,

@@ -12,33 +12,50 @@ namespace terse::plan {
 struct ChunkPolicy {
   static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-  size_t chunk_bytes;  // raw, of all shards of a chunk
+  size_t chunk_bytes;  // min, raw, of all shards of a chunk
   size_t shard_bytes;  // min of each shard's part
   size_t max_chunks;   // of a message between two ranks: longer ones have larger chunks
   // Number of chunks from which on a collective has half as many of twice the size: its pipeline is
   // full nearly all of the time, and the cost of each chunk counts for more.
   size_t many_chunks = kNoLimit;
+  // Chunks grow with the square root of the message: k chunks hide all but 1/k of the codec's time
+  // and cost k times their launches, and the sum of both is least where k grows so.
+  bool grows = false;
 
   // Max chunks of a collective, as plans grow with them.
   static constexpr size_t kMaxChunks = 4096;
 
   // Raw bytes of a chunk of a collective with so many bytes, if those are not too many chunks.
   constexpr size_t chunk(size_t bytes, size_t shards) const {
-    const size_t wanted = std::max(chunk_bytes, shards * shard_bytes);
+    const size_t least = std::max(chunk_bytes, shards * shard_bytes);
+    const size_t wanted = grows ? std::max(least, square_root(least) * square_root(bytes)) : least;
     return bytes / wanted >= many_chunks ? 2 * wanted : wanted;
   }
 
   bool operator==(const ChunkPolicy&) const = default;
+
+ private:
+  // Largest number whose square is at most n, in integers: the same whatever a rank's
+  // floating-point mode.
+  static constexpr size_t square_root(size_t n) {
+    size_t root = 0;
+    for (size_t bit = size_t{1} << 31; bit != 0; bit >>= 1)
+      if (root + bit <= n / (root + bit)) root += bit;
+    return root;
+  }
 };
 
 // Measured at 1 Gbit/s, alone on the machine and beside a busy process; a chunk stays in a
 // processor's caches.
 constexpr ChunkPolicy kHostChunks{size_t{1} << 20, size_t{256} << 10, 32, 32};
 
-// A step's launches cost some 10 us, in which a fast link carries a megabyte or more, and a GPU's
-// codec takes some 10 us for 16 MiB. An estimate, not a measurement. A message between two ranks is
-// not cut (point_to_point.cc).
-constexpr ChunkPolicy kGpuChunks{size_t{16} << 20, size_t{4} << 20, 1};
+// A chunk costs some 70 us of launches and messages, in which a fast link carries a megabyte or
+// more to each peer, and its codec takes some 75 us for 16 MiB. An estimate, not a measurement. A
+// message between two ranks is not cut (point_to_point.cc).
+constexpr ChunkPolicy kGpuChunks{.chunk_bytes = size_t{16} << 20,
+                                 .shard_bytes = size_t{1} << 20,
+                                 .max_chunks = 1,
+                                 .grows = true};
 
 constexpr ChunkPolicy default_chunk_policy(bool gpu) { return gpu ? kGpuChunks : kHostChunks; }
 

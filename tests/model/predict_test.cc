@@ -194,7 +194,8 @@ TEST(Predict, ChunksOverlap) {
   EXPECT_EQ(seconds_of(s, "twoshot", fast), chunks + kTwoShotCoding + 2 * 3 * 256 / 0x1p40);
 }
 
-// As plan/chunks.h cuts: of many chunks half as many, and none for less than a shard's least.
+// As plan/chunks.h cuts: of many chunks half as many, on GPUs the square root, and none for less
+// than a shard's least.
 TEST(Predict, ThereAreAsManyChunksAsThePlanHas) {
   Profile launches{.within = Link{0, 1e300}, .launch = 1, .coding = {1e300, 1e300}};
   const struct {
@@ -202,9 +203,10 @@ TEST(Predict, ThereAreAsManyChunksAsThePlanHas) {
     plan::ChunkPolicy chunk_policy;
     double chunks;
   } cases[] = {
-      {31 << 20, plan::kHostChunks, 31}, {32 << 20, plan::kHostChunks, 16},
-      {1 << 20, plan::kHostChunks, 1},   {4096, plan::kHostChunks, 1},
-      {64 << 20, plan::kGpuChunks, 4},   {64 << 20, {1 << 20, 4 << 20, 32}, 4},
+      {31 << 20, plan::kHostChunks, 31},     {32 << 20, plan::kHostChunks, 16},
+      {1 << 20, plan::kHostChunks, 1},       {4096, plan::kHostChunks, 1},
+      {64 << 20, plan::kGpuChunks, 2},       {256 << 20, plan::kGpuChunks, 4},
+      {64 << 20, {1 << 20, 4 << 20, 32}, 4},
   };
   for (const auto& c : cases) {
     Shape s = shape(1, 4);

@@ -148,9 +148,13 @@ TEST(ChunkPolicy, SaysHowOftenRanksExchange) {
   EXPECT_EQ(all_reduce(62 * kMiB, 8, kHostChunks), 31 + 4);  // of 2: 256 KiB a rank
   EXPECT_EQ(all_reduce(32 * kMiB, 2, kHostChunks), 16 + 4);  // many: twice as long
   EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostChunks), 16 + 4);
-  EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuChunks), 4 + 2);
-  EXPECT_EQ(all_reduce(64 * kMiB, 8, kGpuChunks), 2 + 1);
+  // On GPUs their number grows with the square root.
   EXPECT_EQ(all_reduce(16 * kMiB, 8, kGpuChunks), 2);
+  EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuChunks), 2 + 1);
+  EXPECT_EQ(all_reduce(64 * kMiB, 8, kGpuChunks), 2 + 1);
+  EXPECT_EQ(all_reduce(256 * kMiB, 8, kGpuChunks), 4 + 2);
+  EXPECT_EQ(all_reduce(256 * kMiB, 64, kGpuChunks), 2 + 1);
+  EXPECT_EQ(all_reduce(64 * kMiB, 64, kGpuChunks), 2);  // 1 MiB a rank
   EXPECT_EQ(all_reduce(64 * kMiB, 2, exact_chunks(64 * kMiB)), 2);
   const auto message = [&](size_t bytes, const ChunkPolicy& chunk_policy) {
     return exchanges(send({.count = bytes / 4,
@@ -198,8 +202,7 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
       const Traits& t = traits(a.collective);
       const size_t shards = t.send.per_rank || t.recv.per_rank ? ranks : 1;
       const size_t message = shape.packing.bytes(count * shards);
-      const size_t raw_chunk =
-          std::max(chunk_policy.chunk_bytes, ranks * chunk_policy.shard_bytes) / 4;
+      const size_t raw_chunk = chunk_policy.chunk(count * shards * 4, ranks) / 4;
       const size_t chunk = shape.packing.bytes(std::min(count * shards, raw_chunk));
       // Shards are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
