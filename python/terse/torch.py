@@ -68,14 +68,30 @@ def scheme(group, text):
         call("tersePreloadScheme", "", comm, None)
 
 
+def _modules_of(model):
+    parts = [part for each in model for part in _modules_of(each)] if isinstance(model, (list, tuple)) else [model]
+    return [part for part in parts if hasattr(part, "parameters")]
+
+
+def _mesh_groups(model):
+    """The groups of all meshes that parameters are distributed over: FSDP2's and tensor parallelism's."""
+    meshes = {id(param.device_mesh): param.device_mesh for part in _modules_of(model)
+              for param in part.parameters() if hasattr(param, "device_mesh")}
+    return [group for mesh in meshes.values() for group in mesh.get_all_groups()]
+
+
 def _groups_of(model):
-    """The groups that a model's framework sends its messages in, each once, without those that have
-    no communicator yet: nothing was sent there."""
+    """The groups that a model's framework sends its messages in, and those of its parameters' meshes,
+    each once. A barrier makes the communicator of a group that has none yet."""
+    import torch.distributed
+
     groups = {}
-    for message in models.messages(model):
-        pointer = pointer_of(message.group)
-        if pointer:
-            groups[pointer] = message.group
+    for group in [message.group for message in models.messages(model)] + _mesh_groups(model):
+        if torch.distributed.get_world_size(group) == 1:
+            continue
+        if not pointer_of(group):
+            torch.distributed.barrier(group=group)
+        groups[pointer_of(group)] = group
     return list(groups.values())
 
 
@@ -86,14 +102,15 @@ def _is_model(what):
 
 @contextlib.contextmanager
 def exact(*what):
-    """Within it calls stay native, for what is kept: checkpoints that are gathered, averaged weights,
-    metrics. `what`: groups; and models, of which it takes all groups that their framework sends in.
-    As terse.paused() otherwise."""
+    """Within it calls stay native, for what is kept: checkpoints that are gathered, averaged weights.
+    `what`: groups, by default the default one, as for metrics; and models, of which it takes all groups
+    that their framework sends in, and those of their device meshes. All ranks come to it alike, and
+    wait there, as in terse.paused()."""
     groups = []
     if active():
         for each in what or (None,):
             groups += _groups_of(each) if _is_model(each) else [_group(each)]
-    with paused(*groups) if groups else contextlib.nullcontext():
+    with paused(*groups) if active() else contextlib.nullcontext():
         yield
 
 

@@ -102,6 +102,10 @@ class Backend(unittest.TestCase):
                   prefix=[TERSE, "run", "--scheme", "name=named* -> off; name=? -> off; int8", "--nccl",
                           HOSTNCCL, "--"])
 
+    def test_a_model_is_kept_exact(self):
+        self.play("exact:4", variables={"PYTHONPATH": MODULE},
+                  prefix=[TERSE, "run", "--scheme", "bytes=1.. -> int8", "--nccl", HOSTNCCL, "--"])
+
     def test_what_fails_keeps_its_memory(self):
         self.play(*["lost:3"] * 3, "batches:2",
                   variables={"PYTHONPATH": MODULE, "MALLOC_MMAP_THRESHOLD_": "65536"}, prefix=[
