@@ -12,7 +12,8 @@
 namespace terse::report {
 namespace {
 
-// Calls of one collective in a job, of all ranks and communicators.
+// Calls of one collective in a job, of all ranks and communicators. `sum` has what they really
+// sent: observed ones what NCCL did.
 struct Side {
   Sum sum;
   uint64_t timed = 0;
@@ -29,13 +30,26 @@ struct Side {
 // By collective; "" has the native calls of all.
 using Sides = std::map<std::string, Side>;
 
+// Takes the observed calls, which are native, too, out of those that no rule is for.
+void leave_out_observed(Sides& sides) {
+  Sum& native = sides[""].sum;
+  for (const auto& [collective, side] : sides) {
+    if (collective.empty()) continue;
+    native.calls -= side.sum.calls;
+    native.wire.bytes -= side.sum.wire.bytes;
+    native.wire.off_node -= side.sum.wire.off_node;
+  }
+}
+
 Sides sides_of(const Merged& merged) {
   Sides sides;
   for (const MergedCommunicator& c : merged.communicators) {
     for (const MergedRow& row : c.rows) {
       Side& side = sides[row.kind().collective];
       for (const RankRow& r : row.ranks) {
-        side.sum.add(r.row);
+        Row really = r.row;
+        if (merged.observed) really.wire = really.raw;
+        side.sum.add(really);
         side.timed += r.row.times.calls;
         side.seconds += r.row.times.total;
         side.errors.add(r.row.error.relative);
@@ -47,6 +61,7 @@ Sides sides_of(const Merged& merged) {
     native.sum.wire.bytes += c.native.bytes;
     native.sum.wire.off_node += c.native.off_node;
   }
+  if (merged.observed) leave_out_observed(sides);
   return sides;
 }
 

@@ -108,6 +108,7 @@ class Merger {
     std::ranges::sort(c.members, {}, &Member::rank);
     for (MergedRow& row : c.rows) {
       std::ranges::sort(row.ranks, {}, &RankRow::rank);
+      if (!row.kind().message.empty()) continue;  // a rank may be in place where others are not
       const Spread calls = calls_of(c, row);
       if (is_of_all_ranks(row.kind()) && calls.min != calls.max)
         complain("{}: {} of {}: rank {} counts {} and rank {} {}", name(c), row.kind().collective,

@@ -55,24 +55,23 @@ std::string block(const MergedRow& row) {
   return text;
 }
 
-// Seconds that compression has saved on a rank, by the calls that also ran natively. Empty: none
-// did.
+// Seconds that compression has saved a process, on average, by the calls that also ran natively.
+// Empty: none did.
 std::string saved(const Merged& merged) {
-  double seconds = 0;
-  uint64_t calls = 0;
+  double seconds = 0, calls = 0;
   for (const MergedCommunicator& c : merged.communicators)
     for (const MergedRow& row : c.rows) {
       const Race race = row.race();
       if (race.calls == 0) continue;
-      const auto ranks = static_cast<double>(row.ranks.size());
-      calls += static_cast<uint64_t>(row.sum().calls / ranks);
-      seconds += (race.native - race.compressed) / static_cast<double>(race.calls) *
-                 row.sum().calls / ranks;
+      calls += row.sum().calls;
+      seconds +=
+          (race.native - race.compressed) / static_cast<double>(race.calls) * row.sum().calls;
     }
   if (calls == 0) return "";
-  return fmt::format("compression {} {} a rank, by the calls that ran both ways (of {})\n",
-                     seconds < 0 ? "has cost" : "has saved", show_seconds(std::abs(seconds)),
-                     counted(calls, "call"));
+  return fmt::format("compression {} {} a process, by the calls that ran both ways (of {:.0f})\n",
+                     seconds < 0 ? "has cost" : "has saved",
+                     show_seconds(std::abs(seconds) / static_cast<double>(merged.files.size())),
+                     calls);
 }
 
 // Calls of all ranks and communicators by the size of the whole message.

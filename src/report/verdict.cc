@@ -51,10 +51,12 @@ Verdict verdict_of(const Report& report) {
   for (const Communicator& c : report.communicators) {
     uint64_t native = 0;
     for (const auto& [reason, calls] : c.bypasses) native += calls;
+    // In the first step all gathers are single ones.
+    const bool recurs = std::ranges::any_of(c.rows, [](const Row& row) { return row.calls > 1; });
     for (const Row& row : c.rows) {
       v.calls += row.calls;
-      v.single_gathers +=
-          row.calls == 1 && row.collective == "AllGather" && row.message.starts_with("float32");
+      v.single_gathers += recurs && row.calls == 1 && row.collective == "AllGather" &&
+                          row.message.starts_with("float32");
       native -= std::min(native, row.calls);
       v.raw += row.raw;
       v.wire += row.wire;

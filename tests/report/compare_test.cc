@@ -7,7 +7,8 @@ namespace terse::report {
 namespace {
 
 // A job of two ranks on two nodes, whose AllReduces go by a scheme.
-Merged job(const char* scheme, uint64_t wire, double seconds, double error) {
+// Observed calls are native, too, and reports count them among those.
+Merged job(const char* scheme, uint64_t wire, double seconds, double error, bool observed = false) {
   std::vector<NamedReport> reports;
   for (int rank = 0; rank < 2; ++rank) {
     Row row;
@@ -24,10 +25,15 @@ Merged job(const char* scheme, uint64_t wire, double seconds, double error) {
     c.node = rank;
     c.native = {1000, 1000};
     c.bypasses = {{"the message is small", 3}};
+    if (observed) {
+      c.native = {4'001'000, 4'001'000};
+      c.bypasses["it is only observed"] = 10;
+    }
     c.rows.push_back(row);
     Report r;
     r.terse = "0.1.0";
     r.policy = scheme;
+    if (observed) r.observed = 1.0;
     r.host = "host";
     r.communicators.push_back(c);
     reports.push_back({std::to_string(rank) + ".json", r});
@@ -55,6 +61,20 @@ TEST(Compare, SetsCallsBytesTimesAndErrorsBesideEachOther) {
             "  calls of all ranks               6             6\n"
             "  sent                          2 KB          2 KB  1.00 times less\n"
             "  of it off the nodes           2 KB          2 KB  1.00 times less\n");
+}
+
+// What it would send says nothing of what it sent.
+TEST(Compare, AnObservedJobHasSentWhatNcclSends) {
+  const std::string text =
+      compare(job("int8", 1'000'000, 4e-3, 0, true), job("int8", 1'000'000, 2e-3, 0));
+  EXPECT_NE(text.find("  sent                          8 MB          2 MB  4.00 times less\n"),
+            text.npos)
+      << text;
+  EXPECT_NE(text.find("native calls\n"
+                      "  calls of all ranks               6             6\n"
+                      "  sent                          2 KB          2 KB  1.00 times less\n"),
+            text.npos)
+      << text;
 }
 
 TEST(Compare, ACollectiveThatOneJobLacksIsNativeThere) {
