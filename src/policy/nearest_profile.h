@@ -1,6 +1,7 @@
 // Built-in profile of the machine at hand, where none was measured.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,10 @@ struct Machine {
 // Returns the built-in profile nearest to the machine: among those whose GPUs' name is a part of
 // the machine's, the longest such part first, the one whose network has the nearest ratio of
 // bandwidths. A rack's profile (max_nodes) precedes others. If the network is unknown, the fastest:
-// native calls are then predicted no slower than they are. Null: no profile describes such GPUs on
-// the topology.
-const model::Profile* nearest_profile(const Machine& machine, const plan::Topology& topology);
+// native calls are then predicted no slower than they are. If it is known and differs by more than
+// some 15 % from the profile's, its bandwidth takes the place of that one. Empty: no profile
+// describes such GPUs on the topology.
+std::optional<model::Profile> nearest_profile(const Machine& machine,
+                                              const plan::Topology& topology);
 
 }  // namespace terse

@@ -10,9 +10,9 @@ namespace terse {
 namespace {
 
 std::string nearest(const char* device, double gigabits, int ranks, int nodes) {
-  const model::Profile* const profile =
+  const auto profile =
       nearest_profile({device, gigabits * 1e9 / 8}, plan::even_topology(ranks, nodes));
-  return profile != nullptr ? profile->name : "";
+  return profile ? profile->name : "";
 }
 
 TEST(NearestProfile, IsOfTheGpuAndTheNetwork) {
@@ -31,6 +31,20 @@ TEST(NearestProfile, OfAnUnknownNetworkIsTheFastest) {
   EXPECT_EQ(nearest("NVIDIA H800", 0, 64, 8), "h800-8x-3200gbit");
 }
 
+// Natively the same network is as fast, whichever GPU's profile it is in.
+TEST(NearestProfile, HasTheNetworkOfTheMachine) {
+  const auto bandwidth = [](const char* device, double gigabits) {
+    return nearest_profile({device, gigabits * 1e9 / 8}, plan::even_topology(16, 2))
+               ->between->bandwidth *
+           8e-9;
+  };
+  EXPECT_EQ(nearest("NVIDIA H100 80GB HBM3", 400, 16, 2), "h100-8x-3200gbit at 400 Gbit/s");
+  EXPECT_DOUBLE_EQ(bandwidth("NVIDIA H100 80GB HBM3", 400), 400);
+  EXPECT_DOUBLE_EQ(bandwidth("NVIDIA A100-SXM4-80GB", 1600), 1600);
+  EXPECT_DOUBLE_EQ(bandwidth("Tesla V100-SXM2-32GB", 100), 100);
+  EXPECT_NEAR(bandwidth("NVIDIA H100 80GB HBM3", 3200), 2944, 1) << "as the profile has it";
+}
+
 TEST(NearestProfile, WithinARackOfNvlinkIsThatOfTheRack) {
   EXPECT_EQ(nearest("NVIDIA GB200", 1600, 72, 18), "gb200-4x-nvl72");
   EXPECT_EQ(nearest("NVIDIA GB200", 1600, 144, 36), "gb200-4x-1600gbit");
@@ -41,7 +55,9 @@ TEST(NearestProfile, IsNoneWhereNothingIsKnown) {
   EXPECT_EQ(nearest("", 3200, 64, 8), "") << "hosts";
   EXPECT_EQ(nearest("Fake GPU", 3200, 64, 8), "");
   EXPECT_EQ(nearest("NVIDIA A100-PCIE-40GB", 100, 16, 2), "") << "NVLink is all that is known";
-  EXPECT_EQ(nearest_profile({"NVIDIA H100 80GB HBM3"}, {}), nullptr) << "the nodes are not known";
+  EXPECT_EQ(nearest("NVIDIA H100 NVL", 100, 16, 2), "") << "pairs on PCIe";
+  EXPECT_EQ(nearest("NVIDIA RTX A1000", 100, 16, 2), "") << "no A100";
+  EXPECT_FALSE(nearest_profile({"NVIDIA H100 80GB HBM3"}, {})) << "the nodes are not known";
 }
 
 TEST(NearestProfile, EachKnownGpuHasOneForANodeAndForSeveral) {

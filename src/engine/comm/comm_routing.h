@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,10 @@ class CommRouting {
   const plan::Topology& topology() const { return plans_.topology(); }
 
   // Built-in profile nearest to the ranks' machine, if the settings have none; null: none is near.
-  const model::Profile* nearest_profile() const { return nearest_profile_; }
-  void learn(const model::Profile* nearest) { nearest_profile_ = nearest; }
+  const model::Profile* nearest_profile() const {
+    return nearest_profile_ ? &*nearest_profile_ : nullptr;
+  }
+  void learn(std::optional<model::Profile> nearest) { nearest_profile_ = std::move(nearest); }
 
   // Scheme in place of the rules'; null: the rules decide. Each push takes one pop.
   const Scheme* own_scheme() const { return schemes_.empty() ? nullptr : schemes_.back().get(); }
@@ -48,7 +51,7 @@ class CommRouting {
   Plans plans_;
   Chooser chooser_;
   Savings savings_;
-  const model::Profile* nearest_profile_ = nullptr;
+  std::optional<model::Profile> nearest_profile_;
   std::vector<std::shared_ptr<const Scheme>> schemes_;
   int pauses_ = 0;
 };

@@ -97,7 +97,8 @@ class Handshake {
     vote_.each_rank([&](int r) { require_readable(r); });
     vote_.each_rank([&](int r) { compare_settings(r); });
     vote_.each_rank([&](int r) { compare_scheme(r, all); });
-    const model::Profile* const nearest = numbers_comm_ ? nearest_profile_or_fail() : nullptr;
+    std::optional<model::Profile> nearest;
+    if (numbers_comm_) nearest = nearest_profile_or_fail();
     agreed_ = true;
     if (numbers_comm_) {
       const Hello& leader = vote_.of(0);
@@ -105,7 +106,7 @@ class Handshake {
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.memory().adopt(std::move(control_buffer_));
       c_.routing().plans().learn(topology());
-      c_.routing().learn(nearest);
+      c_.routing().learn(std::move(nearest));
       for (const Rule& rule : c_.settings.policy.rules)
         if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed().add(*scheme, {});
     }
@@ -175,10 +176,10 @@ class Handshake {
   }
 
   // Built-in profile, if the settings have none. Throws Error if rules with auto need one.
-  const model::Profile* nearest_profile_or_fail() const {
-    if (c_.settings.profile) return nullptr;
-    const model::Profile* const nearest = nearest_profile(machine(), topology());
-    if (nearest == nullptr && c_.settings.policy.chooses())
+  std::optional<model::Profile> nearest_profile_or_fail() const {
+    if (c_.settings.profile) return {};
+    std::optional<model::Profile> nearest = nearest_profile(machine(), topology());
+    if (!nearest && c_.settings.policy.chooses())
       c_.fail(ncclInvalidArgument, "auto needs a profile: {}", kProfileHint);
     return nearest;
   }
