@@ -76,8 +76,9 @@ bool Policy::compresses() const {
 }
 
 bool Policy::asks_nodes() const {
-  return chooses() ||
-         std::ranges::any_of(rules, [](const Rule& r) { return !r.match.nodes.everything(); });
+  return chooses() || std::ranges::any_of(rules, [](const Rule& r) {
+           return !r.match.nodes.everything() || !r.preset.empty();
+         });
 }
 
 bool Policy::chooses() const {

@@ -178,6 +178,7 @@ TEST(Policy, ACallWithoutATagHasTag0) {
 TEST(Policy, KnowsWhatItAsksFor) {
   EXPECT_FALSE(parse("int8").asks_nodes());
   EXPECT_TRUE(parse("int8; nodes=2.. -> int4").asks_nodes());
+  EXPECT_TRUE(parse("safe").asks_nodes()) << "a preset gains or not by the nodes";
   EXPECT_FALSE(parse("nodes=2.. -> int4").asks_name());
   EXPECT_TRUE(parse("off; name=dp -> int8").asks_name());
   EXPECT_FALSE(parse("name=* nodes=0.. -> int8").asks_name()) << "any name, and none";

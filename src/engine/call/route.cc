@@ -19,11 +19,9 @@ bool is_slow(Communicator& c, const Request& request, const Scheme& scheme, uint
   if (!of_preset || c.topology().nodes() == 0 || request.count == 0) return false;
   codec::Dtype dtype{};
   compressible(request.datatype, &dtype);
-  return c.routing()
-      .savings()
-      .of(c.profile(), scheme, {request.collective, request.count, dtype, c.ranks, request.root},
-          {c.routing().plans().chunk_policy(), c.topology()})
-      .is_too_little();
+  return c.routing().savings().are_too_little(
+      c.profile(), scheme, {request.collective, request.count, dtype, c.ranks, request.root},
+      {c.routing().plans().chunk_policy(), c.topology()});
 }
 
 Route compress_if_possible(Communicator& c, const Request& request, const Scheme& wanted,
@@ -69,10 +67,14 @@ Route route_by(Communicator& c, const Request& request, const Scheme& wanted, ui
                           : compress_if_possible(c, request, wanted, rule);
 }
 
-// Scheme in place of the rules': the call's own, or the communicator's; null: neither.
+// Scheme in place of the rules': the call's own, or the communicator's; null: neither. An automatic
+// one of the communicator is for collectives only.
 const Scheme* own_scheme(const Communicator& c, const Request& request) {
-  const Scheme* const of_call = request.config.scheme.get();
-  return of_call != nullptr ? of_call : c.routing().own_scheme();
+  if (const Scheme* const of_call = request.config.scheme.get()) return of_call;
+  const Scheme* const of_comm = c.routing().own_scheme();
+  const bool serves =
+      of_comm == nullptr || !of_comm->automatic || !plan::is_point_to_point(request.collective);
+  return serves ? of_comm : nullptr;
 }
 
 Route traced(const Communicator& c, const Request& request, Route way) {

@@ -21,6 +21,14 @@ class Savings {
   Saving of(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
             const Machines& machines);
 
+  // Returns true if the call gains too little for a preset to compress it. What has as many bits as
+  // the elements is for its sums, and not for time.
+  bool are_too_little(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
+                      const Machines& machines) {
+    const bool saves_bytes = scheme.spec.bits < 8 * codec::dtype_size(call.dtype);
+    return saves_bytes && of(profile, scheme, call, machines).is_too_little();
+  }
+
  private:
   struct Known {
     Scheme scheme;
