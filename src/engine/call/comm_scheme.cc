@@ -24,11 +24,14 @@ void push_scheme(ncclComm_t comm, std::string_view text, const Settings& setting
   Communicator& c = *held;
   std::shared_ptr<const Scheme> scheme;
   c.with_context([&] {
-    const auto trouble =
-        trouble_with([&] { scheme = std::make_shared<Scheme>(parse_scheme(text)); });
+    const auto trouble = trouble_with([&] {
+      scheme = std::make_shared<Scheme>(parse_scheme(text));
+      if (scheme->automatic && c.topology().nodes() != 0 && c.profile() == nullptr)
+        fail(ncclInvalidArgument, "auto needs a profile: {}", kProfileHint);
+    });
     require_unanimous(c, fingerprint(text), trouble, "has another scheme than this rank");
   });
-  c.routing().push_scheme(std::move(scheme));
+  after_agreeing(c, [&] { c.routing().push_scheme(std::move(scheme)); });
 }
 
 void pop_scheme(ncclComm_t comm) {
