@@ -381,7 +381,7 @@ enum {
   TERSE_BYPASS_COLLECTIVE = 7, /* the scheme is for sums, and the collective forms none; or for
                                   AllGather, and it is another one; or learned, and it is a
                                   message */
-  TERSE_BYPASS_AUTO = 8,       /* auto: nothing is predicted to be 10 % faster than NCCL */
+  TERSE_BYPASS_AUTO = 8,       /* auto, or a preset: predicted to gain less than 10 % */
   TERSE_BYPASS_DELTA = 9,      /* delta: a graph is recorded, which cannot wait for the ranks'
                                   answer; or time and again they did not hold the same, or one had
                                   no memory to keep what was gathered */

@@ -331,7 +331,7 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--policy", run->policy, "A file of rules, in TOML")
       ->check(not_missing)
       ->excludes(scheme);
-  command->add_option("--profile", run->profile, "What auto goes by, as TERSE_PROFILE")
+  command->add_option("--profile", run->profile, "Profile of the machine, as TERSE_PROFILE")
       ->check(not_missing);
   command
       ->add_option("--nccl", run->nccl,

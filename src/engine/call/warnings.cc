@@ -32,10 +32,10 @@ void warn_of_exact_shards(const Job& job) {
 void warn_of_late_gather(const Job& job) {
   static std::atomic<bool> warned{false};
   Communicator& c = *job.communicator;
+  if (job.request.datatype != ncclFloat32) return;
   const uint64_t calls = c.metrics().counters().collectives();
   const bool is_new = c.metrics().is_new_gather(job.request.count);
-  if (job.request.datatype != ncclFloat32 || !is_new || calls < kCallsOfTraining || !take(warned))
-    return;
+  if (!is_new || calls < kCallsOfTraining || !take(warned)) return;
   c.log(
       LogLevel::kWarn,
       "an AllGather of {} in fp32 comes for the first time after {} and is rounded. If it is of a "
