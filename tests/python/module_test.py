@@ -105,6 +105,9 @@ class OnRanks(unittest.TestCase):
             self.assertEqual(code, 4)
             self.assertIn('tersePreloadScheme: a new communicator', message.replace("communicator #0", "a new communicator"))
             self.assertIn('scheme "safe": a preset has a scheme for each collective', message)
+            code, message = one["no_profile"]
+            self.assertEqual(code, 4)
+            self.assertIn("auto needs a profile", message)
             code, message = one["other_scheme"]
             self.assertEqual(code, 5)
             self.assertIn(f"rank {1 - rank} has another scheme than this rank", message)

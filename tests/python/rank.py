@@ -195,6 +195,7 @@ def main():
             told["paused"] = sums_while_paused(nccl, comm)
             told["schemes"] = sums_by_schemes(nccl, comm)
             told["no_scheme"] = refusal(enter, comm, "safe")
+            told["no_profile"] = refusal(enter, comm, "auto")
             told["other_scheme"] = refusal(enter, comm, f"int{4 + RANK}")
             told["summary"] = terse.torch.summary(comm.value)
             told["paused_for_good"] = paused_for_good(nccl, comm)
