@@ -380,15 +380,21 @@ void add_explain(CLI::App& app) {
       "Say what becomes of a call: which rule matches, which algorithm does it, how many "
       "bytes it sends. Without --policy and --scheme by the settings in the environment, or "
       "else by the rules of terse run");
-  c->add_option("--collective", o->collective)
+  c->add_option("--collective", o->collective, "The call's")
       ->check(one_of(collective_names()))
       ->capture_default_str();
-  c->add_option("--dtype", o->dtype)->check(one_of(dtype_names()))->capture_default_str();
-  c->add_option("--op", o->op)->check(one_of(op_names()))->capture_default_str();
+  c->add_option("--dtype", o->dtype, "Of its elements")
+      ->check(one_of(dtype_names()))
+      ->capture_default_str();
+  c->add_option("--op", o->op, "Of a collective that reduces")
+      ->check(one_of(op_names()))
+      ->capture_default_str();
   c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")
       ->check(readable_by(parse_bytes))
       ->capture_default_str();
-  c->add_option("--ranks", o->ranks)->check(CLI::Range(1, kMaxRanks))->capture_default_str();
+  c->add_option("--ranks", o->ranks, "Of the communicator")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
   c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();

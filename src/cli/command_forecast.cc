@@ -269,13 +269,16 @@ void add_forecast(CLI::App& app) {
       "forecast", "Predict calls, or a training step, on a machine that a profile describes");
   CLI::Option* list = c->add_flag("--list", o->list, "List the profiles that come along");
   CLI::Option* profile =
-      c->add_option("--profile", o->profile, "One of those, or a file")->capture_default_str();
+      c->add_option("--profile", o->profile,
+                    "A built-in profile (--list), or a file: take your machine's")
+          ->capture_default_str();
   CLI::Option* step =
       c->add_option("--step", o->step, "A training step in TOML: its calls and its computing")
           ->check(not_empty);
   CLI::Option* const of_calls[] = {
-      c->add_option("--collective", o->collective)->capture_default_str(),
-      c->add_option("--dtype", o->dtype)->capture_default_str(),
+      c->add_option("--collective", o->collective, "The call's")->capture_default_str(),
+      c->add_option("--dtype", o->dtype, "Of its elements: 16 bits gain half as much")
+          ->capture_default_str(),
       c->add_option("--ranks", o->ranks, "How many, a list (64)")->delimiter(','),
       c->add_option("--node-ranks", o->node_ranks, "Of a node (default: the profile's)")
           ->check(CLI::Range(1, kMaxRanks)),

@@ -20,7 +20,8 @@ constexpr Example kExamples[] = {
      "what becomes of an AllReduce"},
     {"scheme", "terse scheme int4:round=stochastic,block=64", "is it right, and how many bits"},
     {"tune", "mpirun -n 8 terse tune -o profile.toml", "measure the ranks of a job, for auto"},
-    {"forecast", "terse forecast --help", "predictions for machines that are not here"},
+    {"forecast", "terse forecast --profile h100-8x-3200gbit --dtype bf16 --ranks 64",
+     "predictions for a machine that is not here"},
     {"completion", "eval \"$(terse completion bash)\"", "in ~/.bashrc"},
 };
 
