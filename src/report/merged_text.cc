@@ -17,20 +17,30 @@ struct Figure {
   std::string (*show)(double);
   int Spread::*rank = nullptr;
   const char* meaning = "";
+  const char* observed =
+      "";  // label of observed calls; "": the same, null: it says nothing of them
+
+  const char* label_of(const Row& row) const {
+    const bool is_observed = !row.message.empty();
+    return !is_observed || (observed != nullptr && *observed == 0) ? label : observed;
+  }
 };
 
 constexpr Figure kFigures[] = {
     {"calls", value::calls, [](double x) { return fmt::format("{:.0f}", x); }},
     {"bytes natively", value::raw, show_bytes},
-    {"bytes sent", value::wire, show_bytes},
+    {.label = "bytes sent", .value = value::wire, .show = show_bytes, .observed = "would send"},
     {"times less", value::ratio, show_ratio},
     {"off the node, natively", value::raw_off_node, show_bytes},
-    {"off the node, sent", value::wire_off_node, show_bytes},
+    {.label = "off the node, sent",
+     .value = value::wire_off_node,
+     .show = show_bytes,
+     .observed = "off the node, would send"},
     {"times less", value::off_node_ratio, show_ratio},
     {"a call takes", value::total, show_seconds, &Spread::max_rank, "is slowest"},
-    {"  encode", value::encode, show_seconds},
+    {.label = "  encode", .value = value::encode, .show = show_seconds, .observed = nullptr},
     {"  communicate", value::communicate, show_seconds, &Spread::min_rank, "is late"},
-    {"  decode", value::decode, show_seconds},
+    {.label = "  decode", .value = value::decode, .show = show_seconds, .observed = nullptr},
     {"error, median", value::median_error, show_error},
     {"error, 99th percentile", value::p99_error, show_error},
     {"error, worst", value::worst_error, show_error},
@@ -42,14 +52,15 @@ std::string block(const MergedRow& row) {
   std::string text = fmt::format("{}, {}, {}\n", kind.collective, kind.scheme, show_rule(kind));
   if (!kind.message.empty()) text += fmt::format("  of {}\n", kind.message);
   for (const Figure& f : kFigures) {
+    const char* const label = f.label_of(kind);
     const Spread spread = row.spread(f.value);
-    if (spread.count == 0 ||
+    if (label == nullptr || spread.count == 0 ||
         (std::string_view(f.label) == "off the node, natively" && !row.sum().leaves_node()))
       continue;
     const std::string rank = f.rank == nullptr || row.ranks.size() < 2
                                  ? ""
                                  : fmt::format("  rank {} {}", spread.*f.rank, f.meaning);
-    text += fmt::format("  {:24} {:>12} {:>12} {:>12}{}\n", f.label, f.show(spread.min),
+    text += fmt::format("  {:24} {:>12} {:>12} {:>12}{}\n", label, f.show(spread.min),
                         f.show(spread.median), f.show(spread.max), rank);
   }
   return text;

@@ -14,20 +14,24 @@ std::string error(const Row& r, unsigned percent) {
   return r.error.calls() == 0 ? "-" : show_error(r.error.relative.percentile(percent));
 }
 
-std::string traffic(const char* where, uint64_t raw, uint64_t wire, double ratio) {
-  return fmt::format("  {}: natively {}, sent {}, {} times less\n", where,
-                     show_bytes(static_cast<double>(raw)), show_bytes(static_cast<double>(wire)),
-                     show_ratio(ratio));
+// Observed calls have a message.
+std::string traffic(const char* where, const Row& r, uint64_t raw, uint64_t wire, double ratio) {
+  return fmt::format("  {}: natively {}, {} {}, {} times less\n", where,
+                     show_bytes(static_cast<double>(raw)),
+                     r.message.empty() ? "sent" : "would send",
+                     show_bytes(static_cast<double>(wire)), show_ratio(ratio));
 }
 
 // Lines of at most 100 columns.
 std::string row(const Row& r) {
   std::string text = fmt::format("{}, {}: {}\n", r.collective, r.scheme, counted(r.calls, "call"));
   if (!r.message.empty()) text += fmt::format("  of {}\n", r.message);
-  text += traffic("bytes", r.raw.bytes, r.wire.bytes, r.ratio());
+  text += traffic("bytes", r, r.raw.bytes, r.wire.bytes, r.ratio());
   if (r.leaves_node())
-    text += traffic("off the node", r.raw.off_node, r.wire.off_node, r.off_node_ratio());
-  if (r.times.calls != 0)
+    text += traffic("off the node", r, r.raw.off_node, r.wire.off_node, r.off_node_ratio());
+  if (r.times.calls != 0 && !r.message.empty())
+    text += fmt::format("  a call takes {}, natively\n", each(r.times.total, r.times.calls));
+  if (r.times.calls != 0 && r.message.empty())
     text +=
         fmt::format("  a call takes {}: encode {}, communicate {}, decode {}\n",
                     each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),

@@ -404,6 +404,19 @@ TEST(Merge, TheTableSaysWhatWasSaved) {
       << table(merge(samples(4)));
 }
 
+// An observed call's bytes are those that it would send, and its time NCCL's own.
+TEST(Merge, TheTableOfObservedCallsSaysWhatTheyWouldSend) {
+  std::vector<NamedReport> reports = samples(2);
+  for (NamedReport& each : reports)
+    for (Communicator& c : each.report.communicators)
+      for (Row& row : c.rows) row.message = "float32, sum, 1 MB";
+  const std::string text = table(merge(reports));
+  EXPECT_NE(text.find("\n  would send "), text.npos) << text;
+  for (const char* part : {"bytes sent", "  encode", "  decode"})
+    EXPECT_EQ(text.find(std::string("\n  ") + part), text.npos) << text;
+  EXPECT_NE(to_text(reports[0].report).find(", would send "), text.npos);
+}
+
 TEST(Merge, TheTableIsAsItWas) {
   const std::string path = TERSE_TEST_DATA "/report/table.txt", text = table(merge(samples(4)));
   if (std::getenv("TERSE_BLESS") != nullptr) write_file(path, text);
