@@ -310,8 +310,8 @@ bool is_slow(const Call& call, const Policy& policy, const Decision& decision, c
              const model::Profile& profile) {
   const Request& r = call.request;
   codec::Dtype dtype{};
-  if (decision.rule == kNoRule || policy.rules[decision.rule].preset.empty()) return false;
-  if (r.count == 0 || !compressible(r.datatype, &dtype)) return false;
+  if (!policy.is_of_preset(decision.rule) || r.count == 0 || !compressible(r.datatype, &dtype))
+    return false;
   const Prospect prospect{r.collective, r.count, dtype, call.options.ranks, call.root()};
   return Savings().are_too_little(&profile, scheme, prospect, call.machines());
 }
@@ -357,7 +357,7 @@ void explain(const ExplainOptions& o) {
   print_plan(call, scheme);
   if (given && !chooses && !plan::is_point_to_point(request.collective))
     print_prediction(call, scheme, *given);
-  if (!given && call.gpu && decision.rule != kNoRule && !policy.rules[decision.rule].preset.empty())
+  if (!given && call.gpu && policy.is_of_preset(decision.rule))
     fmt::print(
         "profile    none (--profile): on known GPUs a preset goes by the nearest, and leaves "
         "native\n"

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "codec/float_mode.h"
 #include "model/predict.h"
 #include "policy/profile_file.h"
 
@@ -74,6 +75,7 @@ model::Profile on_network(model::Profile p, double bandwidth) {
 std::optional<model::Profile> nearest_profile(const Machine& machine,
                                               const plan::Topology& topology) {
   if (machine.device.empty() || topology.nodes() == 0) return {};
+  const codec::DefaultFloatEnvironment environment;  // alike on all ranks
   const model::Profile* nearest = nullptr;
   for (const model::Profile& p : profiles()) {
     if (likeness(p, machine.device) == 0 || model::lacks(p, topology) != nullptr) continue;

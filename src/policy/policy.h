@@ -73,9 +73,12 @@ class Policy {
   // Allocates nothing.
   Decision decide(const Facts& facts) const;
   bool compresses() const;  // true if a rule has a scheme that is not off
-  bool asks_nodes() const;  // true if a rule goes by nodes
+  bool asks_nodes() const;  // true if a rule goes by nodes, or is a preset's, whose gain does
   bool chooses() const;     // true if a rule's scheme is auto
   bool asks_name() const;   // true if a rule goes by the communicator's name
+
+  // Returns true if a decision's rule is of a preset; kNoRule is of none.
+  bool is_of_preset(uint32_t rule) const { return rule != kNoRule && !rules[rule].preset.empty(); }
 
   // Returns true if the decision on a call depends on its number of nodes, which is unknown.
   bool turns_on_nodes(const Facts& facts) const;

@@ -30,11 +30,12 @@ struct Side {
 // By collective; "" has the native calls of all.
 using Sides = std::map<std::string, Side>;
 
-// Takes the observed calls, which are native, too, out of those that no rule is for.
-void leave_out_observed(Sides& sides) {
+// Observed calls have sent what NCCL did, and are counted among the native ones, too.
+void take_as_native(Sides& sides) {
   Sum& native = sides[""].sum;
-  for (const auto& [collective, side] : sides) {
+  for (auto& [collective, side] : sides) {
     if (collective.empty()) continue;
+    side.sum.wire = side.sum.raw;
     native.calls -= side.sum.calls;
     native.wire.bytes -= side.sum.wire.bytes;
     native.wire.off_node -= side.sum.wire.off_node;
@@ -47,9 +48,7 @@ Sides sides_of(const Merged& merged) {
     for (const MergedRow& row : c.rows) {
       Side& side = sides[row.kind().collective];
       for (const RankRow& r : row.ranks) {
-        Row really = r.row;
-        if (merged.observed) really.wire = really.raw;
-        side.sum.add(really);
+        side.sum.add(r.row);
         side.timed += r.row.times.calls;
         side.seconds += r.row.times.total;
         side.errors.add(r.row.error.relative);
@@ -61,7 +60,7 @@ Sides sides_of(const Merged& merged) {
     native.sum.wire.bytes += c.native.bytes;
     native.sum.wire.off_node += c.native.off_node;
   }
-  if (merged.observed) leave_out_observed(sides);
+  if (merged.observed) take_as_native(sides);
   return sides;
 }
 

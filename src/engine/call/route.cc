@@ -15,8 +15,8 @@ Route bypass(int reason, uint32_t rule) { return {.rule = rule, .way = Native{re
 // Returns true if a call is predicted to gain too little from a preset's scheme. A scheme that the
 // user names compresses in any case.
 bool is_slow(Communicator& c, const Request& request, const Scheme& scheme, uint32_t rule) {
-  const bool of_preset = rule != kNoRule && !c.settings.policy.rules[rule].preset.empty();
-  if (!of_preset || c.topology().nodes() == 0 || request.count == 0) return false;
+  if (!c.settings.policy.is_of_preset(rule) || c.topology().nodes() == 0 || request.count == 0)
+    return false;
   codec::Dtype dtype{};
   compressible(request.datatype, &dtype);
   return c.routing().savings().are_too_little(
