@@ -39,6 +39,16 @@ def pointer_of(group):
                 "pass the ncclComm_t as an int")
 
 
+def made_pointer_of(group):
+    """pointer_of() of a ProcessGroup. Where PyTorch has not made its communicator yet a barrier does so,
+    to which all its ranks come."""
+    if not pointer_of(group):
+        import torch.distributed
+
+        torch.distributed.barrier(group=group)
+    return pointer_of(group)
+
+
 def _backends(group):
     """Of a group: for CUDA, then for the CPU, where it may be one on NCCL's interface over host
     memory."""

@@ -19,7 +19,7 @@ import ctypes
 import sys
 
 from . import models
-from ._communicator import communicator, pointer_of
+from ._communicator import communicator, made_pointer_of
 from ._library import Error, active, call
 from ._pause import paused
 from ._stats import stats
@@ -68,15 +68,10 @@ def scheme(group, text):
         call("tersePreloadScheme", "", comm, None)
 
 
-def _modules_of(model):
-    parts = [part for each in model for part in _modules_of(each)] if isinstance(model, (list, tuple)) else [model]
-    return [part for part in parts if hasattr(part, "parameters")]
-
-
 def _mesh_groups(model):
     """The groups of all meshes that parameters are distributed over: FSDP2's and tensor parallelism's."""
-    meshes = {id(param.device_mesh): param.device_mesh for part in _modules_of(model)
-              for param in part.parameters() if hasattr(param, "device_mesh")}
+    meshes = {id(param.device_mesh): param.device_mesh for part in models.parts_of(model)
+              if hasattr(part, "parameters") for param in part.parameters() if hasattr(param, "device_mesh")}
     return [group for mesh in meshes.values() for group in mesh.get_all_groups()]
 
 
@@ -85,14 +80,9 @@ def _groups_of(model):
     each once. A barrier makes the communicator of a group that has none yet."""
     import torch.distributed
 
-    groups = {}
-    for group in [message.group for message in models.messages(model)] + _mesh_groups(model):
-        if torch.distributed.get_world_size(group) == 1:
-            continue
-        if not pointer_of(group):
-            torch.distributed.barrier(group=group)
-        groups[pointer_of(group)] = group
-    return list(groups.values())
+    groups = [message.group for message in models.messages(model)] + _mesh_groups(model)
+    return list({made_pointer_of(group): group for group in groups
+                 if torch.distributed.get_world_size(group) > 1}.values())
 
 
 def _is_model(what):

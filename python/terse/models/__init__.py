@@ -14,7 +14,7 @@ Megatron Core 0.16.1 send, and with the buffers of Megatron Core 0.20; other ver
 Where an attribute that is read is not there, that is an AttributeError.
 """
 
-from .._communicator import pointer_of
+from .._communicator import made_pointer_of, pointer_of
 from .._exclude import exclude
 from . import _ddp, _fsdp1, _fsdp2, _megatron
 from ._ddp import DdpBuckets
@@ -26,10 +26,10 @@ __all__ = ["DdpBuckets", "Message", "exclude_norms", "messages", "norms_and_bias
 FRAMEWORKS = (_megatron, _fsdp1, _fsdp2, _ddp)
 
 
-def _parts(model):
+def parts_of(model):
     """What is in a list of models, or of such lists; of a model itself."""
     if isinstance(model, (list, tuple)):
-        return [part for each in model for part in _parts(each)]
+        return [part for each in model for part in parts_of(each)]
     return [model]
 
 
@@ -54,7 +54,7 @@ def messages(model, rule=norms_and_biases):
     Asks nobody and changes nothing. Of DDP it is what the next step sends, and takes the memory of the
     gradients for a moment. Raises TypeError where none of the frameworks is recognised.
     """
-    return [message for part in _parts(model) for message in _messages(part, rule)]
+    return [message for part in parts_of(model) for message in _messages(part, rule)]
 
 
 class _Exclusion:
@@ -68,10 +68,7 @@ class _Exclusion:
         same messages."""
         found = messages(self.model, self.rule)
         for message in found:
-            if not pointer_of(message.group):
-                import torch.distributed
-
-                torch.distributed.barrier(group=message.group)
+            made_pointer_of(message.group)
         now = {(pointer_of(message.group), message.elements): message
                for message in united(found, pointer_of)}
         gone = {key: message._replace(ranges=[]) for key, message in self.excluded.items()}
@@ -99,7 +96,7 @@ def exclude_norms(model, rule=norms_and_biases):
     """
     exclusion = _Exclusion(model, rule)
     exclusion.update()
-    for part in _parts(model):
+    for part in parts_of(model):
         for module in _ddp.wrapped(part):
             _ddp.follow(module, exclusion.update)
     return list(exclusion.excluded.values())
