@@ -41,6 +41,19 @@ TEST_F(GlobalMemory, AllowsWhatIsRegistered) {
   }
 }
 
+TEST_F(GlobalMemory, CountsWhatIsReadAndWritten) {
+  const Traffic before = traffic;
+  run<Nothing>({.threads = 5}, [&](Nothing&) {
+    const uint32_t t = thread_index();
+    const uint8_t byte = load(in_);  // each asks for it
+    store(as<uint32_t>(out_) + t, uint32_t{byte});
+    atomic_add(as<uint64_t>(out_ + 32), uint64_t{1});
+    if (t == 0) atomic_max(as<uint32_t>(out_ + 40), 1u);
+  });
+  EXPECT_EQ(traffic.read - before.read, 5u * (1 + 8) + 4);
+  EXPECT_EQ(traffic.written - before.written, 5u * (4 + 8) + 4);
+}
+
 TEST_F(GlobalMemory, WriteOutOfBounds) {
   expect_fault({},
                "thread 16 (warp 0, lane 16): store of 4 bytes at offset 64 of \"out\" (64 bytes), "

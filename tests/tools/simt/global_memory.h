@@ -34,6 +34,14 @@ class Memory {
   std::string name_;
 };
 
+// Bytes of global memory that loads asked for and stores gave, each time they did; atomic
+// operations do both. A GPU's caches may save it some of them.
+struct Traffic {
+  uint64_t read = 0, written = 0;
+};
+// Traffic of the kernels that this OS thread has run.
+inline constinit thread_local Traffic traffic;
+
 namespace internal {
 
 enum class Operation { kLoad, kStore, kAtomicAdd, kAtomicMax };
@@ -56,6 +64,8 @@ inline void check_global(Operation operation, const void* data, size_t bytes, Si
   const Window& window = operation == Operation::kLoad ? readable : writable;
   if ((address & (bytes - 1)) != 0 || !window.has(address, bytes)) [[unlikely]]
     find_window(operation, address, bytes, site);
+  if (operation != Operation::kStore) traffic.read += bytes;
+  if (operation != Operation::kLoad) traffic.written += bytes;
 }
 
 }  // namespace internal
