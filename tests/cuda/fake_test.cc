@@ -10,8 +10,9 @@
 namespace terse::test {
 namespace {
 
-void store(const void* parameter, uint32_t blocks, uint32_t) {
+fake::Traffic store(const void* parameter, uint32_t blocks, uint32_t) {
   **static_cast<uint32_t* const*>(parameter) += blocks;
+  return {4, 4};
 }
 
 const void* kernel() {
@@ -69,6 +70,33 @@ TEST(FakeCuda, RefusesArgumentsThatCannotBe) {
   must(launch(&number, 0x7fffffff, 1024, stream.get()));
   stream.synchronize();
   EXPECT_EQ(number, 0x7fffffffu);
+}
+
+TEST(FakeCuda, CountsWhatAThreadEnqueues) {
+  const DeviceStream one, two, three;
+  const DeviceEvent event, recorded;
+  const DeviceMemory from(64), to(64);
+  uint32_t number = 0;
+  fake::forget_streams();
+  const fake::Traffic before = fake::traffic();
+  auto calls = fake::calls();
+  must(launch(&number, 1, 1, one.get()));
+  must(cudaMemcpyAsync(to.get(), from.get(), 3, cudaMemcpyDefault, one.get()));
+  must(cudaMemcpy2DAsync(to.get(), 8, from.get(), 8, 5, 2, cudaMemcpyDefault, one.get()));
+  must(cudaStreamWaitEvent(two.get(), event.get(), 0));
+  const RecordedGraph graph(three.get(),
+                            [&] { must(cudaEventRecord(recorded.get(), three.get())); });
+  std::thread([&] {
+    must(launch(&number, 1, 1, two.get()));
+    two.synchronize();
+    EXPECT_EQ(fake::streams(), std::set{two.get()});
+    EXPECT_EQ(fake::traffic(), (fake::Traffic{4, 4}));
+    EXPECT_EQ(fake::calls()["cudaLaunchKernel"], 1u);
+  }).join();
+  one.synchronize();
+  EXPECT_EQ(fake::streams(), (std::set{one.get(), two.get(), three.get()}));
+  EXPECT_EQ(fake::traffic(), (fake::Traffic{before.read + 17, before.written + 17}));
+  EXPECT_EQ(fake::calls()["cudaLaunchKernel"] - calls["cudaLaunchKernel"], 1u);
 }
 
 // As CUDA promises: "returns only once the copy has completed". Who has an error next may free it.

@@ -29,8 +29,12 @@ constexpr int kDevices = 16;
 TERSE_FAKE void fail(const std::string& function, cudaError_t error, int n = 1, int times = 1);
 // Whether it has come to that; forgets it in any case.
 TERSE_FAKE bool failed();
-// How often this thread has called each function.
+// How often this thread has called each function; ncclGroup: its groups, of one call or several,
+// that NCCL had.
 TERSE_FAKE std::map<std::string, size_t> calls();
+// The streams that this thread has enqueued anything on, waits and NCCL's calls included.
+TERSE_FAKE std::set<cudaStream_t> streams();
+TERSE_FAKE void forget_streams();
 // The thread's device is gone: from the n-th call on all that the thread makes fail.
 TERSE_FAKE void lose_device(int n);
 // Whether it has come to that; from now on it is there again.
@@ -72,15 +76,28 @@ struct Live {
 };
 TERSE_FAKE Live live();
 
+// Bytes that are read and written; by kernels, as often as their threads ask for them.
+struct Traffic {
+  uint64_t read = 0, written = 0;
+
+  bool operator==(const Traffic&) const = default;
+};
+
 // A function that cudaLaunchKernel knows: it takes one parameter.
 struct Kernel {
   size_t parameter_bytes;
-  std::function<void(const void* parameter, uint32_t blocks, uint32_t threads)> run;
+  std::function<Traffic(const void* parameter, uint32_t blocks, uint32_t threads)> run;
 };
 TERSE_FAKE void add_kernel(const void* function, Kernel kernel);
+// Traffic of the kernels and copies that this thread has enqueued, as far as they have run.
+TERSE_FAKE Traffic traffic();
 
 // Enqueues something on the stream that it is given.
 using Operation = std::function<cudaError_t(cudaStream_t)>;
+
+// Counts for this thread, when NCCL is asked: a call of `function`, and a stream.
+TERSE_FAKE void count_call(const char* function);
+TERSE_FAKE void count_stream(cudaStream_t stream);
 
 // The capture that a stream takes part in, by number; 0: none.
 TERSE_FAKE unsigned long long capture_of(cudaStream_t stream);

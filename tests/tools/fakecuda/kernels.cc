@@ -2,6 +2,7 @@
 #include <cstring>
 #include <exception>
 
+#include "counts.h"
 #include "state.h"
 
 namespace terse::fake {
@@ -30,12 +31,13 @@ struct Run {
   std::shared_ptr<const Kernel> kernel;
   std::vector<char> parameter;
   uint32_t blocks, threads;
+  std::shared_ptr<TrafficCount> traffic;  // of the thread that launched it
 };
 
 void run(void* context) {
   const std::unique_ptr<Run> r(static_cast<Run*>(context));
   try {
-    r->kernel->run(r->parameter.data(), r->blocks, r->threads);
+    r->traffic->add(r->kernel->run(r->parameter.data(), r->blocks, r->threads));
   } catch (const std::exception& e) {
     report_fault(e.what());
   }
@@ -69,7 +71,8 @@ TERSE_FAKE cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 bl
     if (shared != 0) return cudaErrorInvalidConfiguration;
     if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
     const auto* first = static_cast<const char*>(arguments[0]);
-    const Run launch{kernel, {first, first + kernel->parameter_bytes}, grid.x, block.x};
+    const Run launch{
+        kernel, {first, first + kernel->parameter_bytes}, grid.x, block.x, traffic_count()};
     return submit(stream, [launch](cudaStream_t on) {
       return translate(host().LaunchHostFunc(on, run, new Run(launch)));
     });

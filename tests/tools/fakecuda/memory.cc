@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "counts.h"
 #include "state.h"
 
 using namespace terse::fake;
@@ -139,6 +140,7 @@ TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
       void* to;
       const void* from;
       size_t bytes;
+      std::shared_ptr<TrafficCount> traffic;
       std::vector<char> staged;
     };
     // Pageable memory of the host may change, and go, when the call has returned; a graph uses it
@@ -146,8 +148,8 @@ TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
     const bool captured = capture_of(stream) != 0;
     const bool stages = kind == cudaMemcpyHostToDevice && !captured;
     const bool waits = kind == cudaMemcpyDeviceToHost && !captured && !is_allocated(to);
-    const cudaError_t submitted = submit(stream, [=](cudaStream_t on) {
-      auto copy = std::make_unique<Copy>(Copy{to, from, bytes, {}});
+    const cudaError_t submitted = submit(stream, [=, traffic = traffic_count()](cudaStream_t on) {
+      auto copy = std::make_unique<Copy>(Copy{to, from, bytes, traffic, {}});
       if (stages) {
         copy->staged.assign(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
         copy->from = copy->staged.data();
@@ -155,6 +157,7 @@ TERSE_FAKE cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
       const auto run = [](void* context) {
         const std::unique_ptr<Copy> c(static_cast<Copy*>(context));
         std::memcpy(c->to, c->from, c->bytes);
+        c->traffic->add({c->bytes, c->bytes});
       };
       return translate(host().LaunchHostFunc(on, run, copy.release()));
     });
@@ -178,14 +181,17 @@ TERSE_FAKE cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* 
       void* to;
       const void* from;
       size_t to_pitch, from_pitch, width, height;
+      std::shared_ptr<TrafficCount> traffic;
     };
-    return submit(stream, [=](cudaStream_t on) {
-      auto rows = std::make_unique<Rows>(Rows{to, from, to_pitch, from_pitch, width, height});
+    return submit(stream, [=, traffic = traffic_count()](cudaStream_t on) {
+      auto rows =
+          std::make_unique<Rows>(Rows{to, from, to_pitch, from_pitch, width, height, traffic});
       const auto run = [](void* context) {
         const std::unique_ptr<Rows> r(static_cast<Rows*>(context));
         for (size_t i = 0; i < r->height; ++i)
           std::memcpy(static_cast<char*>(r->to) + i * r->to_pitch,
                       static_cast<const char*>(r->from) + i * r->from_pitch, r->width);
+        r->traffic->add({r->width * r->height, r->width * r->height});
       };
       return translate(host().LaunchHostFunc(on, run, rows.release()));
     });

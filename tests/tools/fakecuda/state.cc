@@ -18,7 +18,6 @@ struct Failure {
   bool begun = false;
 };
 thread_local Failure t_failure{};
-thread_local std::map<std::string, size_t, std::less<>> t_calls;
 thread_local std::optional<int> t_calls_left;  // of a device that goes
 std::atomic<int> driver{CUDART_VERSION};
 thread_local cudaError_t t_last_error = cudaSuccess;
@@ -157,10 +156,7 @@ cudaError_t enter(const char* function) {
     std::fprintf(stderr, "%s was called by the destructor of a user object\n", function);
     return cudaErrorNotPermitted;
   }
-  if (const auto known = t_calls.find(function); known != t_calls.end())
-    ++known->second;
-  else
-    t_calls.emplace(function, 1);
+  count_call(function);
   if (broken) return cudaErrorIllegalAddress;
   if (needs_context(function)) {
     if (t_contexts.empty()) t_contexts.push_back(context_of(0));
@@ -179,8 +175,6 @@ cudaError_t leave(cudaError_t result) {
   if (result != cudaSuccess) t_last_error = result;
   return result;
 }
-
-std::map<std::string, size_t> calls() { return {t_calls.begin(), t_calls.end()}; }
 
 void fail(const std::string& function, cudaError_t error, int n, int times) {
   t_failure = {function, error, n - 1, times};
@@ -265,6 +259,7 @@ cudaError_t check_capture_mode() {
 }
 
 cudaError_t submit(cudaStream_t stream, const Operation& operation) {
+  count_stream(stream);
   State& s = state();
   {
     const std::lock_guard lock(s.mutex);

@@ -156,6 +156,7 @@ TERSE_FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t even
     if (!known_event(event)) return cudaErrorInvalidResourceHandle;
     bool done = false;
     if (const cudaError_t wrong = wait_in_capture(stream, event, &done)) return wrong;
+    count_stream(stream);
     return done ? cudaSuccess : translate(host().StreamWaitEvent(stream, host_event(event)));
   });
 }
@@ -233,6 +234,7 @@ TERSE_FAKE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call("cudaEventRecord", [&] {
     if (!known_event(event)) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
+    count_stream(stream);
     {
       State& s = state();
       const std::lock_guard lock(s.mutex);

@@ -22,14 +22,25 @@ uint64_t next_seed() {
   return next++;
 }
 
-Kernel handle_of(CpuKernel run) {
-  if (run == nullptr) return nullptr;
-  fake::add_kernel(reinterpret_cast<const void*>(run),
-                   {sizeof(Batch), [run](const void* parameter, uint32_t blocks, uint32_t threads) {
-                      Batch batch;
-                      std::memcpy(&batch, parameter, sizeof batch);
-                      run(batch, {.blocks = blocks, .threads = threads, .seed = next_seed()});
+// Handle of a kernel that takes a Work by value.
+template <class Work>
+const void* handle_of(void (*run)(const Work&, const simt::Launch&)) {
+  const auto handle = reinterpret_cast<const void*>(run);
+  fake::add_kernel(handle,
+                   {sizeof(Work), [run](const void* parameter, uint32_t blocks, uint32_t threads) {
+                      Work work;
+                      std::memcpy(&work, parameter, sizeof work);
+                      const simt::Traffic before = simt::traffic;
+                      run(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
+                      return fake::Traffic{simt::traffic.read - before.read,
+                                           simt::traffic.written - before.written};
                     }});
+  return handle;
+}
+
+Kernel batch_handle_of(CpuKernel run) {
+  if (run == nullptr) return nullptr;
+  handle_of<Batch>(run);
   return reinterpret_cast<Kernel>(reinterpret_cast<void*>(run));
 }
 
@@ -38,7 +49,7 @@ Table<Kernel> handles() {
   const Table<CpuKernel>& all = cpu_kernels<bits>();
   Table<Kernel> table{};
   const auto convert = [](const CpuKernel(&from)[codec::kDtypes], Kernel(&to)[codec::kDtypes]) {
-    std::ranges::transform(from, to, handle_of);
+    std::ranges::transform(from, to, batch_handle_of);
   };
   for (const int transforms : {0, 1})
     for (size_t codec = 0; codec < codec::Codecs::kSize; ++codec) {
@@ -50,23 +61,11 @@ Table<Kernel> handles() {
   return table;
 }
 
-void run_increment(const void* parameter, uint32_t, uint32_t) {
+fake::Traffic run_increment(const void* parameter, uint32_t, uint32_t) {
   uint64_t* number;
   std::memcpy(&number, parameter, sizeof number);
   ++*number;
-}
-
-// Of a kernel that takes a Work by value.
-template <class Work>
-const void* handle_of(void (*run)(const Work&, const simt::Launch&)) {
-  const auto handle = reinterpret_cast<const void*>(run);
-  fake::add_kernel(handle,
-                   {sizeof(Work), [run](const void* parameter, uint32_t blocks, uint32_t threads) {
-                      Work work;
-                      std::memcpy(&work, parameter, sizeof work);
-                      run(work, {.blocks = blocks, .threads = threads, .seed = next_seed()});
-                    }});
-  return handle;
+  return {sizeof *number, sizeof *number};
 }
 
 }  // namespace

@@ -118,6 +118,7 @@ ncclResult_t record(const std::vector<Call>& calls) {
 ncclResult_t end_group() {
   if (--t_group.depth > 0) return ncclSuccess;
   const Group group = std::exchange(t_group, {});
+  if (!group.captures.empty()) terse::fake::count_call("ncclGroup");
   return group.error != ncclSuccess ? group.error : record(group.calls);
 }
 
@@ -134,6 +135,7 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const OnStream& run) {
   std::optional<terse::fake::NcclsDevice> on;
   if (device_of(comm, &device) == ncclSuccess) on.emplace(device);
   const unsigned long long capture = terse::fake::capture_of(stream);
+  terse::fake::count_stream(stream);
   const bool alone = t_group.depth == 0;
   if (alone) ++t_group.depth;
   ncclResult_t result = ncclSuccess;
