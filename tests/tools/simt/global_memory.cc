@@ -55,7 +55,7 @@ std::string place(uintptr_t address) {
 
 }  // namespace
 
-void find_window(Operation operation, uintptr_t address, size_t bytes, Site site) {
+std::string why_refused(Operation operation, uintptr_t address, size_t bytes) {
   bool readable_there = false;
   bool allowed = ranges().empty();
   for (const Memory* range : ranges()) {
@@ -67,11 +67,15 @@ void find_window(Operation operation, uintptr_t address, size_t bytes, Site site
     allowed = true;
     break;
   }
-  if (allowed && (address & (bytes - 1)) == 0) return;
+  if (allowed && (address & (bytes - 1)) == 0) return {};
   const char* reason = !allowed ? readable_there ? "which is read-only" : "which is out of bounds"
                                 : "which is misaligned";
-  processor().fail(site, fmt::format("{} of {} bytes at {}, {}", name(operation), bytes,
-                                     place(address), reason));
+  return fmt::format("{} of {} bytes at {}, {}", name(operation), bytes, place(address), reason);
+}
+
+void find_window(Operation operation, uintptr_t address, size_t bytes, Site site) {
+  const std::string why = why_refused(operation, address, bytes);
+  if (!why.empty()) processor().fail(site, why);
 }
 
 }  // namespace internal

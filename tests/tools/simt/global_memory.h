@@ -55,8 +55,11 @@ struct Window {
 };
 inline constinit thread_local Window readable, writable;
 
-// Moves the window to the access's range; throws a Fault if there is none, or if the address is no
-// multiple of `bytes`.
+// Moves the window to the access's range. Returns what is wrong if there is none, or if the address
+// is no multiple of `bytes`; else an empty text.
+std::string why_refused(Operation operation, uintptr_t address, size_t bytes);
+
+// Throws that as a Fault of the thread that runs.
 void find_window(Operation operation, uintptr_t address, size_t bytes, Site site);
 
 inline void check_global(Operation operation, const void* data, size_t bytes, Site site) {
