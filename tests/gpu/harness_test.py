@@ -362,6 +362,17 @@ END
         self.assertEqual(it.exception.figures, {"2 ranks": {"calls": 26, "now": "a case"},
                                                 "4 ranks": {"ranks": 4}})
 
+    def test_collectives_share_a_gpu_as_ranks_of_one_host_where_nccl_can(self):
+        self.install("gpu_collectives", """
+            echo "{\\"id\\": \\"$NCCL_HOSTID\\", \\"enabled\\": \\"$NCCL_MULTI_RANK_GPU_ENABLE\\"}\"""")
+        own, one = {"id": "", "enabled": ""}, {"id": "one host", "enabled": "1"}
+        for gpus, version, more in ((1, 23003, {"2 ranks of one host": one}), (1, 22907, {}),
+                                    (1, None, {}), (4, 23003, {})):
+            with mock.patch.object(machine, "gpus", lambda: ["one"] * gpus), \
+                    mock.patch.object(machine, "nccl_version", lambda path: version):
+                self.assertEqual(collectives.run(self.context),
+                                 {"2 ranks": own, "4 ranks": own, **more})
+
     def test_the_global_capture_mode_is_only_reported(self):
         text = '{"failures": FAILURES, "global_mode": "MODE"}'
         for failures, mode, code in ((0, "works", 0), (0, "fails: so", 0), (0, "did not end", 1)):

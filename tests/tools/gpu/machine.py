@@ -95,7 +95,8 @@ def nccl():
     return next((path for path in paths if os.path.exists(path)), None)
 
 
-def _nccl_version(path):
+def nccl_version(path):
+    """As NCCL numbers it: 23003 is 2.30.3. None, or what is wrong with it."""
     if path is None:
         return None
     version = ctypes.c_int()
@@ -154,7 +155,7 @@ def describe(gpu_names):
         **_host(),
         "nvcc": (_output(compiler, "--version").splitlines() or [""])[-1] if compiler else None,
         "nccl": nccl(),
-        "nccl_version": _nccl_version(nccl()),
+        "nccl_version": nccl_version(nccl()),
         "torch": _version_of_torch(),
         **version(ROOT),
     }

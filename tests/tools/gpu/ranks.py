@@ -23,10 +23,18 @@ from ports import free_port  # noqa: E402
 # of all ranks find room beside each other's work.
 SHARED_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1",
               "NCCL_MNNVL_ENABLE": "0", "NCCL_MAX_CTAS": "4"}
+# The same as ranks of one host, over shared memory: NCCL takes them from 2.30.3 on.
+SHARED_GPU_OF_ONE_HOST = {"NCCL_HOSTID": "one host", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+FIRST_NCCL_OF_ONE_HOST = 23003
 
 
 def share_gpus(ranks):
     return len(machine.gpus()) < ranks
+
+
+def can_share_on_one_host(ranks, nccl_version):
+    return (share_gpus(ranks) and isinstance(nccl_version, int)
+            and nccl_version >= FIRST_NCCL_OF_ONE_HOST)
 
 
 def settings(ranks):

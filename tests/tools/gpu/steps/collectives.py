@@ -1,5 +1,7 @@
 """libterse over the real NCCL."""
 
+import machine
+import ranks
 from context import Failed
 
 NAME = "collectives"
@@ -9,13 +11,20 @@ TITLE = "libterse against a reference, two and four ranks on one GPU"
 RUNS = {2: (), 4: ("--quick",)}
 
 
+def runs(context):
+    """(name, ranks, arguments, variables) of each."""
+    for count, arguments in RUNS.items():
+        yield f"{count} ranks", count, arguments, None
+    if ranks.can_share_on_one_host(2, machine.nccl_version(context.nccl)):
+        yield "2 ranks of one host", 2, ("--quick",), ranks.SHARED_GPU_OF_ONE_HOST
+
+
 def run(context):
     figures, problems = {}, []
-    for count, arguments in RUNS.items():
-        name = f"{count} ranks"
+    for name, count, arguments, variables in runs(context):
         try:
             out = context.run_ranks(count, context.program("gpu_collectives"), *arguments,
-                                    seconds=120)
+                                    seconds=120, env=variables)
             figures[name] = context.last_json(out, {})
         except Failed as failure:
             figures[name] = failure.figures
