@@ -32,6 +32,12 @@ class CudaBackend final : public Backend {
 
   bool is_gpu() const override { return true; }
 
+  // A legacy stream waits for every other stream of the program at each launch. That of a thread is
+  // another one in each thread.
+  bool takes_calls(Stream stream) const override {
+    return !is_legacy(stream) && stream != cudaStreamPerThread;
+  }
+
   std::string device_name() const override {
     char name[128] = "";
     return cuda::driver().name(name, sizeof name, device_.number) == CUDA_SUCCESS ? name : "";

@@ -83,6 +83,9 @@ class Backend {
   // program may have told it not to for graphs (NCCL_GRAPH_STREAM_ORDERING=0).
   virtual size_t communicate_queues() const { return 1; }
 
+  // Returns true if a call may be enqueued on this stream of a caller, in place of one of terse's.
+  virtual bool takes_calls(Stream) const { return false; }
+
   // Creates a stream of the priority that `like` has.
   virtual Stream create_stream(Stream like) = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;

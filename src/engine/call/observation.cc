@@ -8,6 +8,7 @@
 #include "base/thread_local.h"
 #include "engine/call/jobs.h"
 #include "engine/observe/choice.h"
+#include "engine/peers/wait.h"
 
 namespace terse {
 namespace {
@@ -123,9 +124,7 @@ class Observation {
   }
 
   void enter() const {
-    if (is_synchronous()) return;
-    c().backend.record(streams().caller_event(), stream());
-    c().backend.wait(lane(), streams().caller_event());
+    if (!is_synchronous()) lane_after_all(c(), stream());
   }
 
   // The call may overwrite what is looked at, and waits.

@@ -34,7 +34,8 @@ class StreamSet {
 
   // Event of step `index` of the running plan; re-recorded from call to call.
   Event step_event(size_t index);
-  // Events: where a caller's stream stands, and where the last call ends.
+  // Events: where a caller's stream stands, and where the last call ends. Whoever records that has
+  // waited for it before.
   Event caller_event() const { return caller_; }
   Event finished_event() const { return finished_; }
   // Set if a call went before, whose end is to be waited for.

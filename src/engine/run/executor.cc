@@ -148,7 +148,7 @@ void execute(const Jobs& jobs) {
         const auto add = [&] {
           if (std::ranges::find(wait, &c) == wait.end()) {
             if (const std::optional<Share> share = share_of(*work, runs)) {
-              runs.emplace_back(*work, *share);
+              runs.emplace_back(*work, *share, works.size() == 1);
               return;
             }
             wait.push_back(&c);

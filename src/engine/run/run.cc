@@ -42,7 +42,7 @@ void leave_mark_once(const Settings& settings) {
 
 }  // namespace
 
-Run::Run(const Work& work, const Share& share)
+Run::Run(const Work& work, const Share& share, bool alone)
     : messages_(work),
       c_(*work.front()->communicator),
       stream_set_(c_.memory().stream_sets().of(work.front()->request.stream)),
@@ -61,6 +61,7 @@ Run::Run(const Work& work, const Share& share)
     else if (std::ranges::find(streams_, stream) == streams_.end())
       streams_.push_back(stream);
   }
+  on_callers_stream_ = fits_callers_stream(alone);
   stream_set_.extend(share_.scratch + plan_->scratch_bytes);
   regions_.scratch = stream_set_.scratch() + share_.scratch;
   regions_.state = state();
@@ -104,7 +105,7 @@ void Run::begin(bool first) {
   if (verified_)
     regions_.exact =
         static_cast<char*>(c_.memory().exact().reserve(plan_->exact_bytes, stream_set_));
-  if (first)
+  if (first && !on_callers_stream_)
     for (const Stream stream : streams_) {
       b.record(stream_set_.caller_event(), stream);
       enter([&](Stream lane) { b.wait(lane, stream_set_.caller_event()); });
@@ -183,7 +184,7 @@ void Run::end() {
 // another call does next.
 void Run::abandon() noexcept {
   // Continues if enqueueing fails: earlier work is under way.
-  for (const auto part : {&Run::cut_off, &Run::wait_if_synchronous}) try {
+  for (const auto part : {&Run::cut_off, &Run::wait_if_unmarked, &Run::wait_if_synchronous}) try {
       (this->*part)();
     } catch (const Error& e) {
       c_.log(LogLevel::kInfo, "{}", e.message);
@@ -192,6 +193,7 @@ void Run::abandon() noexcept {
 
 // The last lane waits for all others.
 void Run::join_lanes() {
+  if (on_one_lane()) return;
   for (size_t i = 0; i < entered_.size(); ++i) {
     const Stream lane = stream_set_.lanes()[i];
     if (!entered_[i] || lane == last_lane()) continue;
@@ -216,6 +218,13 @@ void Run::cut_off() {
   leave();
 }
 
+// Waits for a call on the caller's stream whose end no lane waits for: its scratch would be taken
+// for idle.
+void Run::wait_if_unmarked() {
+  if (on_callers_stream_ && has_enqueued() && !marked_ && stream_set_.recording() == 0)
+    c_.backend.synchronize(last_lane());
+}
+
 void Run::wait_if_synchronous() {
   if (synchronous_) c_.memory().stream_sets().synchronize();
 }
@@ -223,13 +232,16 @@ void Run::wait_if_synchronous() {
 // Makes each lane wait that has something to do.
 template <class Wait>
 void Run::enter(const Wait& wait) {
+  constexpr auto kDecode = static_cast<size_t>(Lane::kDecode);
   std::array<bool, plan::kLanes> used{};
-  for (const Step& step : plan_->steps)
-    used[on_one_lane() ? static_cast<size_t>(Lane::kDecode) : step.queue()] = true;
+  for (const Step& step : plan_->steps) used[on_one_lane() ? kDecode : step.queue()] = true;
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) continue;
+    // On the caller's stream nothing is enqueued yet if the wait fails, and the last call's end is
+    // where it was.
+    if (!on_callers_stream_) entered_[i] = true;
+    wait(i == kDecode ? last_lane() : stream_set_.lanes()[i]);
     entered_[i] = true;
-    wait(stream_set_.lanes()[i]);
   }
 }
 
@@ -247,7 +259,13 @@ void Run::leave() {
   if (!has_enqueued()) return;
   b.record(stream_set_.finished_event(), last_lane());
   stream_set_.has_prior_work = true;
-  for (const Stream stream : streams_) b.wait(stream, stream_set_.finished_event());
+  if (!on_callers_stream_) {
+    for (const Stream stream : streams_) b.wait(stream, stream_set_.finished_event());
+  } else if (stream_set_.recording() == 0) {
+    // While the call runs the set is not idle. A recording would have to wait for the lane.
+    b.wait(decode_lane(), stream_set_.finished_event());
+  }
+  marked_ = true;
 }
 
 void Run::wait_for(const Step& step) {

@@ -3,8 +3,8 @@
 // be under way at once, each with its share of the stream set.
 //
 // Order of calls: begin(); while advance() is true, communicate() within an NCCL group, and
-// communicated(); end(). After a failure of any of them abandon(). Time to the right; on a GPU
-// a plan that is a chain goes on the decode lane alone:
+// communicated(); end(). After a failure of any of them abandon(). On a GPU a plan that is a chain
+// goes on the caller's own stream, or where it cannot on the decode lane alone. Time to the right:
 //
 //    caller       ...[before]                                          [after]...
 //    encode                  [encode 0][encode 1]                     ^
@@ -29,7 +29,8 @@ struct Share {
 
 class Run {
  public:
-  Run(const Work& work, const Share& share);
+  // `alone`: no other work is enqueued with it.
+  Run(const Work& work, const Share& share, bool alone);
 
   // Share of the communicator's next work, if it may go beside this one; empty: it must wait. All
   // ranks decide alike, as what goes together changes the order of messages between them: both are
@@ -68,13 +69,23 @@ class Run {
   void enter(const Wait& wait);
   void join_lanes();
   void cut_off();
+  void wait_if_unmarked();
   void wait_if_synchronous();
   void release_binding();
   void leave();
-  Stream last_lane() const { return stream_set_.lanes()[static_cast<size_t>(plan::Lane::kDecode)]; }
+  Stream decode_lane() const {
+    return stream_set_.lanes()[static_cast<size_t>(plan::Lane::kDecode)];
+  }
+  // Queue that all steps end on.
+  Stream last_lane() const { return on_callers_stream_ ? streams_.front() : decode_lane(); }
   // Returns true if all steps go on the last lane, without a hop between queues. On hosts lanes are
   // threads, of which the next one waits already when a step ends: several are faster.
   bool on_one_lane() const { return plan_->is_chain && c_.backend.is_gpu(); }
+  // Several works on one stream would go one after the other.
+  bool fits_callers_stream(bool alone) const {
+    return alone && on_one_lane() && streams_.size() == 1 &&
+           c_.backend.takes_calls(streams_.front());
+  }
   Stream lane(const plan::Step& step) const {
     return on_one_lane() ? last_lane() : stream_set_.lanes()[step.queue()];
   }
@@ -110,6 +121,8 @@ class Run {
   Regions regions_;
   std::pmr::vector<Stream> streams_;  // of the callers
   bool synchronous_ = false;
+  bool on_callers_stream_ = false;
+  bool marked_ = false;  // the end, for what comes after
   std::pmr::vector<bool> waited_for_;
   size_t next_ = 0, next_header_ = 0;
   std::array<bool, plan::kLanes> entered_{};
