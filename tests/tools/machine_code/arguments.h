@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <type_traits>
 
 #include "instruction.h"
 #include "warp.h"
@@ -21,6 +22,13 @@ class Arguments {
   const Operand* next_predicate() {
     if (empty() || !of_.operands[next_].is_predicate()) return nullptr;
     return &next();
+  }
+  template <class T>
+  Lanes<T> get() {
+    if constexpr (std::is_same_v<T, float>) return warp_.real(next());
+    if constexpr (std::is_same_v<T, double>) return warp_.real64(next());
+    if constexpr (std::is_same_v<T, uint64_t>) return warp_.wide(next());
+    if constexpr (std::is_same_v<T, uint32_t>) return warp_.word(next());
   }
   Lanes<uint32_t> word() { return warp_.word(next()); }
   // A word without marks.

@@ -1,10 +1,10 @@
 // Conversions between integers, numbers of 16, 32 and 64 bits, and small floats.
 #include <bit>
-#include <cfenv>
 #include <cmath>
 #include <limits>
 
 #include "arguments.h"
+#include "numbers.h"
 #include "rules.h"
 
 namespace terse::machine {
@@ -48,7 +48,7 @@ uint32_t encode(const SmallFloat& format, float x, bool saturates) {
 float decode(const SmallFloat& format, uint32_t bits) {
   const uint32_t size = bits & (format.sign_bit() - 1);
   const bool nan = format.has_infinity ? size > format.infinity() : size == format.nan;
-  if (nan) return std::bit_cast<float>(0x7fffffffu);
+  if (nan) return nan_of_arithmetic<float>();
   const int exponent = static_cast<int>(size >> format.mantissa_bits);
   const uint32_t mantissa = size & ((1u << format.mantissa_bits) - 1);
   const int scale = std::max(exponent, 1) - format.bias() - format.mantissa_bits;
@@ -127,7 +127,7 @@ void add_halves(Warp& warp, const Instruction& of) {
   warp.set(to, map(
                    [](float x, float y) {
                      const float sum = x + y;
-                     return sum != sum ? std::bit_cast<float>(0x7fffffffu) : sum;
+                     return sum != sum ? nan_of_arithmetic<float>() : sum;
                    },
                    a, b));
 }
@@ -166,34 +166,23 @@ Lanes<To> from_integers(Warp& warp, const Instruction& of, const Operand& operan
   if (is_wide && (of.has(kRZ) || of.has(kRP))) warp.fail("a rounding that is not known here");
   if (of.has(kU64)) return map([](uint64_t x) { return static_cast<To>(x); }, warp.wide(operand));
   const Lanes<int64_t> from = integers(warp, of, operand);
-  const int before = std::fegetround();
-  if (of.has(kRZ)) std::fesetround(FE_TOWARDZERO);
-  if (of.has(kRP)) std::fesetround(FE_UPWARD);
-  const Lanes<To> value = map(
+  const Rounding rounding(of);
+  return map(
       [](int64_t x) {
         const volatile int64_t integer = x;
         const volatile auto number = static_cast<To>(integer);
         return static_cast<To>(number);
       },
       from);
-  std::fesetround(before);
-  return value;
 }
 
+template <class To>
 void i2f(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
   const Operand& from = in.next();
   in.end();
-  warp.set(to, from_integers<float>(warp, of, from));
-}
-
-void i2f_64(Warp& warp, const Instruction& of) {
-  Arguments in(warp, of);
-  const Operand& to = in.next();
-  const Operand& from = in.next();
-  in.end();
-  warp.set_wide(to, from_integers<double>(warp, of, from));
+  warp.set(to, from_integers<To>(warp, of, from));
 }
 
 // Towards zero; what is out of range is the nearest integer that is not.
@@ -209,20 +198,13 @@ Lanes<uint32_t> truncated(const Lanes<From>& values, uint32_t of_nan) {
       values);
 }
 
+template <class From, uint32_t of_nan>
 void f2i_u32(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
-  const Lanes<float> from = warp.real(in.next());
+  const Lanes<From> from = in.get<From>();
   in.end();
-  warp.set(to, truncated(from, 0));
-}
-
-void f2i_u32_f64(Warp& warp, const Instruction& of) {
-  Arguments in(warp, of);
-  const Operand& to = in.next();
-  const Lanes<double> from = warp.real64(in.next());
-  in.end();
-  warp.set(to, truncated(from, 0x80000000u));
+  warp.set(to, truncated(from, of_nan));
 }
 
 void widen(Warp& warp, const Instruction& of) {
@@ -230,7 +212,7 @@ void widen(Warp& warp, const Instruction& of) {
   const Operand& to = in.next();
   const Lanes<float> from = warp.real(in.next());
   in.end();
-  warp.set_wide(to, map([](float x) { return double{x}; }, from));
+  warp.set(to, map([](float x) { return double{x}; }, from));
 }
 
 void narrow(Warp& warp, const Instruction& of) {
@@ -238,11 +220,9 @@ void narrow(Warp& warp, const Instruction& of) {
   const Operand& to = in.next();
   const Lanes<double> from = warp.real64(in.next());
   in.end();
-  warp.set(to, map(
-                   [](double x) {
-                     return x != x ? std::bit_cast<float>(0x7fffffffu) : static_cast<float>(x);
-                   },
-                   from));
+  warp.set(to,
+           map([](double x) { return x != x ? nan_of_arithmetic<float>() : static_cast<float>(x); },
+               from));
 }
 
 }  // namespace
@@ -257,12 +237,12 @@ std::span<const Rule> conversion_rules() {
       {"F2FP.F16.E5M2.UNPACK_B", {}, unpack_8<kSmallE5M2>},
       {"HADD2.F32", {}, add_halves},
       {"HFMA2", {kMMA}, two_halves},
-      {"I2F", {kU8, kU16, kU32, kS32, kU64, kS64, kRZ, kRP}, i2f},
-      {"I2F.F64", {kU32, kS32, kU64, kS64}, i2f_64},
-      {"I2FP.F32", {kU32, kS32}, i2f},
-      {"F2I.U32.TRUNC.NTZ", {}, f2i_u32},
-      {"F2I.FTZ.U32.TRUNC.NTZ", {}, f2i_u32},
-      {"F2I.U32.F64.TRUNC", {}, f2i_u32_f64},
+      {"I2F", {kU8, kU16, kU32, kS32, kU64, kS64, kRZ, kRP}, i2f<float>},
+      {"I2F.F64", {kU32, kS32, kU64, kS64}, i2f<double>},
+      {"I2FP.F32", {kU32, kS32}, i2f<float>},
+      {"F2I.U32.TRUNC.NTZ", {}, f2i_u32<float, 0>},
+      {"F2I.FTZ.U32.TRUNC.NTZ", {}, f2i_u32<float, 0>},
+      {"F2I.U32.F64.TRUNC", {}, f2i_u32<double, 0x80000000>},
       {"F2F.F64.F32", {}, widen},
       {"F2F.F32.F64", {}, narrow},
   };

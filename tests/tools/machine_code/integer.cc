@@ -42,7 +42,7 @@ void iadd_64(Warp& warp, const Instruction& of) {
   const Operand& to = in.next();
   const Wides a = warp.wide(in.next()), b = warp.wide(in.next());
   in.end();
-  warp.set_wide(to, map([](uint64_t x, uint64_t y) { return x + y; }, a, b));
+  warp.set(to, map([](uint64_t x, uint64_t y) { return x + y; }, a, b));
 }
 
 void viadd(Warp& warp, const Instruction& of) {
@@ -82,7 +82,7 @@ Wides wide_sum(Warp& warp, const Instruction& of, Arguments& in) {
 void imad_wide(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
-  warp.set_wide(to, wide_sum(warp, of, in));
+  warp.set(to, wide_sum(warp, of, in));
 }
 
 void imad_hi(Warp& warp, const Instruction& of) {
@@ -187,14 +187,8 @@ void lop3(Warp& warp, const Instruction& of) {
   const uint32_t table = in.integer();
   const Mask also = in.predicate();
   in.end();
-  const Words value = map(
-      [=](uint32_t x, uint32_t y, uint32_t z) {
-        uint32_t word = 0;
-        for (uint32_t i = 0; i < 8; ++i)
-          if (table >> i & 1) word |= (i & 4 ? x : ~x) & (i & 2 ? y : ~y) & (i & 1 ? z : ~z);
-        return word;
-      },
-      a, b, c);
+  const Words value =
+      map([=](uint32_t x, uint32_t y, uint32_t z) { return by_table(table, x, y, z); }, a, b, c);
   warp.set(to, value);
   if (any) warp.set_predicate(*any, where([](uint32_t x) { return x != 0; }, value) | also);
 }
@@ -235,7 +229,7 @@ void imnmx_u64(Warp& warp, const Instruction& of) {
   const Mask smaller = in.predicate();
   if (in.predicate() != 0) warp.fail("a predicate is not known");
   in.end();
-  warp.set_wide(to, extremes(a, b, smaller, std::less<uint64_t>()));
+  warp.set(to, extremes(a, b, smaller, std::less<uint64_t>()));
 }
 
 void viaddmnmx(Warp& warp, const Instruction& of) {

@@ -40,4 +40,12 @@ Mask where(F f, const Lanes<T>&... x) {
   return mask;
 }
 
+// Bit by bit the entry of a table of eight at (a, b, c).
+constexpr uint32_t by_table(uint32_t table, uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t word = 0;
+  for (uint32_t i = 0; i < 8; ++i)
+    if (table >> i & 1) word |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+  return word;
+}
+
 }  // namespace terse::machine

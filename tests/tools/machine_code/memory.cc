@@ -157,7 +157,7 @@ void load_constant(Warp& warp, const Instruction& of) {
           from.index,
           static_cast<uint32_t>(base[lane] + uniform[lane] + static_cast<uint32_t>(from.value)),
           bytes);
-  if (bytes == 8) return warp.set_wide(to, values);
+  if (bytes == 8) return warp.set(to, values);
   warp.set(to, map([](uint64_t x) { return static_cast<uint32_t>(x); }, values));
 }
 

@@ -1,5 +1,6 @@
 // What sets, reads and combines predicates.
 #include "arguments.h"
+#include "numbers.h"
 #include "rules.h"
 
 namespace terse::machine {
@@ -91,27 +92,19 @@ Mask compared_reals(const Warp& warp, const Instruction& of, const Lanes<T>& a, 
   return compared(warp, of, a, b) & ~unordered;
 }
 
-float flushed(float x) { return x < 0x1p-126f && x > -0x1p-126f ? x * 0.0f : x; }
-
-void fsetp(Warp& warp, const Instruction& of) {
+// FSETP and DSETP: p, q, a, b, accumulated
+template <class T>
+void setp(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand &to = in.next(), &inverse = in.next();
-  Lanes<float> a = warp.real(in.next()), b = warp.real(in.next());
+  Lanes<T> a = in.get<T>(), b = in.get<T>();
   const Mask accumulated = in.predicate();
   in.end();
-  if (of.has(kFTZ)) {
-    a = map(flushed, a);
-    b = map(flushed, b);
-  }
-  finish(warp, of, to, inverse, compared_reals(warp, of, a, b), accumulated);
-}
-
-void dsetp(Warp& warp, const Instruction& of) {
-  Arguments in(warp, of);
-  const Operand &to = in.next(), &inverse = in.next();
-  const Lanes<double> a = warp.real64(in.next()), b = warp.real64(in.next());
-  const Mask accumulated = in.predicate();
-  in.end();
+  if constexpr (std::is_same_v<T, float>)
+    if (of.has(kFTZ)) {
+      a = map(flushed, a);
+      b = map(flushed, b);
+    }
   finish(warp, of, to, inverse, compared_reals(warp, of, a, b), accumulated);
 }
 
@@ -134,13 +127,8 @@ void plop3(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand &to = in.next(), &other = in.next();
   const Mask a = in.predicate(), b = in.predicate(), c = in.predicate();
-  for (const Operand* const target : {&to, &other}) {
-    const uint32_t table = in.integer();
-    Mask value = 0;
-    for (uint32_t i = 0; i < 8; ++i)
-      if (table >> i & 1) value |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
-    warp.set_predicate(*target, value);
-  }
+  for (const Operand* const target : {&to, &other})
+    warp.set_predicate(*target, by_table(in.integer(), a, b, c));
   in.end();
 }
 
@@ -182,8 +170,8 @@ std::span<const Rule> predicate_rules() {
                                     kGTU, kGEU, kNEU, kNAN, kAND, kOR, kXOR, kFTZ};
   static constexpr Rule kRules[] = {
       {"ISETP", {kLT, kLE, kGT, kGE, kEQ, kNE, kU32, kU64, kS64, kAND, kOR, kXOR, kEX}, isetp},
-      {"FSETP", kReals, fsetp},
-      {"DSETP", kReals, dsetp},
+      {"FSETP", kReals, setp<float>},
+      {"DSETP", kReals, setp<double>},
       {"DSETP.MIN", {kAND}, dsetp_min},
       {"PLOP3", {kLUT}, plop3},
       {"P2R", {}, p2r},

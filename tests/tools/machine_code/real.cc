@@ -1,10 +1,11 @@
-// Arithmetic on numbers of 32 bits.
+// Arithmetic on numbers of 32 and of 64 bits.
+#include <array>
 #include <bit>
-#include <cfenv>
 #include <cmath>
 
 #include "arguments.h"
 #include "block.h"
+#include "numbers.h"
 #include "rules.h"
 
 namespace terse::machine {
@@ -13,79 +14,52 @@ namespace {
 using enum Modifier;
 using Reals = Lanes<float>;
 
-// Every NaN that arithmetic gives.
-const float kNan = std::bit_cast<float>(0x7fffffffu);
-
 bool is_nan(float x) { return x != x; }
-float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
-// Sets the instruction's rounding mode during its lifetime.
-class Rounding {
- public:
-  explicit Rounding(const Instruction& of) {
-    mode_ = of.has(kRM)   ? FE_DOWNWARD
-            : of.has(kRP) ? FE_UPWARD
-            : of.has(kRZ) ? FE_TOWARDZERO
-                          : FE_TONEAREST;
-    if (mode_ != FE_TONEAREST) std::fesetround(mode_);
-  }
-  ~Rounding() {
-    if (mode_ != FE_TONEAREST) std::fesetround(FE_TONEAREST);
-  }
-  Rounding(const Rounding&) = delete;
-  Rounding& operator=(const Rounding&) = delete;
+// Hides the value from the compiler's constant folding.
+template <class T>
+T opaque(T x) {
+  volatile T y = x;
+  return y;
+}
 
- private:
-  int mode_;
-};
+template <class T>
+T flushed_if(bool flushes, T x) {
+  if constexpr (sizeof(T) == sizeof(float)) return flushes ? flushed(x) : x;
+  return x;
+}
 
-// f of each lane's operands, by the instruction's rounding, FTZ and NaN.
-template <class F, class... X>
-void compute(Warp& warp, const Instruction& of, const Operand& to, F f, const X&... x) {
+// d = f(operands), by the instruction's rounding, FTZ and NaN.
+template <class T, auto f, size_t operands>
+void arithmetic(Warp& warp, const Instruction& of) {
+  Arguments in(warp, of);
+  const Operand& to = in.next();
+  std::array<Lanes<T>, operands> x;
+  for (Lanes<T>& lanes : x) lanes = in.get<T>();
+  in.end();
   const bool flushes = of.has(kFTZ);
   const Rounding rounding(of);
-  Reals value;
+  Lanes<T> value;
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const auto of_lane = [&](size_t i) { return opaque(flushed_if(flushes, x[i][lane])); };
     // volatile: the compiler must not move it past the change of mode.
-    volatile float y = f((flushes ? flushed(x[lane]) : x[lane])...);
-    value[lane] = is_nan(y) ? kNan : flushes ? flushed(y) : y;
+    volatile T y;
+    if constexpr (operands == 2) {
+      y = f(of_lane(0), of_lane(1));
+    } else {
+      y = f(of_lane(0), of_lane(1), of_lane(2));
+    }
+    value[lane] = y != y ? nan_of_arithmetic<T>() : flushed_if<T>(flushes, y);
   }
   warp.set(to, value);
 }
 
-// Hides the value from the compiler's constant folding.
-float opaque(float x) {
-  volatile float y = x;
-  return y;
-}
-
-void fadd(Warp& warp, const Instruction& of) {
-  Arguments in(warp, of);
-  const Operand& to = in.next();
-  const Reals a = warp.real(in.next()), b = warp.real(in.next());
-  in.end();
-  compute(
-      warp, of, to, [](float x, float y) { return opaque(x) + opaque(y); }, a, b);
-}
-
-void fmul(Warp& warp, const Instruction& of) {
-  Arguments in(warp, of);
-  const Operand& to = in.next();
-  const Reals a = warp.real(in.next()), b = warp.real(in.next());
-  in.end();
-  compute(
-      warp, of, to, [](float x, float y) { return opaque(x) * opaque(y); }, a, b);
-}
-
-void ffma(Warp& warp, const Instruction& of) {
-  Arguments in(warp, of);
-  const Operand& to = in.next();
-  const Reals a = warp.real(in.next()), b = warp.real(in.next()), c = warp.real(in.next());
-  in.end();
-  compute(
-      warp, of, to,
-      [](float x, float y, float z) { return std::fma(opaque(x), opaque(y), opaque(z)); }, a, b, c);
-}
+template <class T>
+constexpr auto kAdd = [](T x, T y) { return x + y; };
+template <class T>
+constexpr auto kMultiply = [](T x, T y) { return x * y; };
+template <class T>
+constexpr auto kMultiplyAndAdd = [](T x, T y, T z) { return std::fma(x, y, z); };
 
 // -0 is smaller than 0. Of a number and a NaN it is the number, or with NAN the NaN.
 void fmnmx(Warp& warp, const Instruction& of) {
@@ -100,8 +74,8 @@ void fmnmx(Warp& warp, const Instruction& of) {
     const float x = a[lane], y = b[lane];
     const bool less = x < y || (x == y && std::signbit(x));
     const bool first = less == ((smaller & bit(lane)) != 0);
-    value[lane] = is_nan(x) && is_nan(y)   ? kNan
-                  : is_nan(x) || is_nan(y) ? nan         ? kNan
+    value[lane] = is_nan(x) && is_nan(y)   ? nan_of_arithmetic<float>()
+                  : is_nan(x) || is_nan(y) ? nan         ? nan_of_arithmetic<float>()
                                              : is_nan(x) ? y
                                                          : x
                   : first                  ? x
@@ -123,7 +97,7 @@ void mufu_rcp(Warp& warp, const Instruction& of) {
   in.end();
   warp.set(to, map(
                    [&](float x) {
-                     if (is_nan(x)) return kNan;
+                     if (is_nan(x)) return nan_of_arithmetic<float>();
                      const float flat = flushed(x);
                      return about(flushed(1 / flat), warp.block().random().below(3));
                    },
@@ -137,7 +111,7 @@ void mufu_rsq(Warp& warp, const Instruction& of) {
   in.end();
   for (const float x : a)
     if (!is_nan(x)) warp.fail("the root of a number is not known");  // how a NaN is made
-  warp.set(to, all_lanes(kNan));
+  warp.set(to, all_lanes(nan_of_arithmetic<float>()));
 }
 
 // Whether a quotient needs more than the reciprocal and some steps of Newton.
@@ -158,15 +132,38 @@ void fchk(Warp& warp, const Instruction& of) {
                              a, b));
 }
 
+// Takes and gives the upper word of a double, whose lower word counts as zero. A GPU's
+// approximation may be one step off.
+void mufu_rcp64h(Warp& warp, const Instruction& of) {
+  Arguments in(warp, of);
+  const Operand& to = in.next();
+  const Lanes<uint32_t> a = in.word();
+  in.end();
+  warp.set(to, map(
+                   [&](uint32_t x) {
+                     const auto value = std::bit_cast<double>(uint64_t{x} << 32);
+                     const auto exact =
+                         static_cast<uint32_t>(std::bit_cast<uint64_t>(1 / value) >> 32);
+                     if (!std::isnormal(1 / value)) return exact;
+                     return exact + warp.block().random().below(3) - 1;
+                   },
+                   a));
+}
+
 }  // namespace
 
 std::span<const Rule> real_rules() {
+  static constexpr Modifiers kOf32{kFTZ, kRM, kRP, kRZ};
   static constexpr Rule kRules[] = {
-      {"FADD", {kFTZ, kRM, kRP, kRZ}, fadd},
-      {"FMUL", {kFTZ, kRM, kRP, kRZ}, fmul},
-      {"FFMA", {kFTZ, kRM, kRP, kRZ}, ffma},
+      {"FADD", kOf32, arithmetic<float, kAdd<float>, 2>},
+      {"FMUL", kOf32, arithmetic<float, kMultiply<float>, 2>},
+      {"FFMA", kOf32, arithmetic<float, kMultiplyAndAdd<float>, 3>},
+      {"DADD", {}, arithmetic<double, kAdd<double>, 2>},
+      {"DMUL", {kRP}, arithmetic<double, kMultiply<double>, 2>},
+      {"DFMA", {}, arithmetic<double, kMultiplyAndAdd<double>, 3>},
       {"FMNMX", {kNAN}, fmnmx},
       {"MUFU.RCP", {}, mufu_rcp},
+      {"MUFU.RCP64H", {}, mufu_rcp64h},
       {"MUFU.RSQ", {}, mufu_rsq},
       {"FCHK", {}, fchk},
   };

@@ -7,9 +7,8 @@ namespace {
 
 std::map<std::string_view, const Rule*> make_index() {
   std::map<std::string_view, const Rule*> index;
-  for (const auto rules :
-       {integer_rules(), predicate_rules(), move_rules(), real_rules(), double_rules(),
-        conversion_rules(), memory_rules(), control_rules(), collective_rules()})
+  for (const auto rules : {integer_rules(), predicate_rules(), move_rules(), real_rules(),
+                           conversion_rules(), memory_rules(), control_rules(), collective_rules()})
     for (const Rule& rule : rules) index.emplace(rule.name, &rule);
   return index;
 }

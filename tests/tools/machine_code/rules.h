@@ -18,7 +18,6 @@ std::span<const Rule> integer_rules();
 std::span<const Rule> predicate_rules();
 std::span<const Rule> move_rules();
 std::span<const Rule> real_rules();
-std::span<const Rule> double_rules();
 std::span<const Rule> conversion_rules();
 std::span<const Rule> memory_rules();
 std::span<const Rule> control_rules();

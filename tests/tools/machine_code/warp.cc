@@ -198,7 +198,7 @@ void Warp::set(const Operand& operand, const Lanes<uint32_t>& values) {
     if (executing_ & bit(lane)) lanes[lane] = values[lane];
 }
 
-void Warp::set_wide(const Operand& operand, const Lanes<uint64_t>& values) {
+void Warp::set(const Operand& operand, const Lanes<uint64_t>& values) {
   if (operand.index == kZeroRegister) return;
   Operand high = operand;
   high.index = pair_of(operand);
@@ -210,8 +210,8 @@ void Warp::set(const Operand& operand, const Lanes<float>& values) {
   set(operand, map([](float x) { return std::bit_cast<uint32_t>(x); }, values));
 }
 
-void Warp::set_wide(const Operand& operand, const Lanes<double>& values) {
-  set_wide(operand, map([](double x) { return std::bit_cast<uint64_t>(x); }, values));
+void Warp::set(const Operand& operand, const Lanes<double>& values) {
+  set(operand, map([](double x) { return std::bit_cast<uint64_t>(x); }, values));
 }
 
 void Warp::set_predicate(const Operand& operand, Mask values) {

@@ -32,9 +32,9 @@ class Warp {
 
   // What it writes, in the lanes that execute it.
   void set(const Operand& operand, const Lanes<uint32_t>& values);
-  void set_wide(const Operand& operand, const Lanes<uint64_t>& values);
+  void set(const Operand& operand, const Lanes<uint64_t>& values);
   void set(const Operand& operand, const Lanes<float>& values);
-  void set_wide(const Operand& operand, const Lanes<double>& values);
+  void set(const Operand& operand, const Lanes<double>& values);
   void set_predicate(const Operand& operand, Mask values);
   // Register `distance` after the operand's, which is a register.
   Lanes<uint32_t> register_after(const Operand& operand, uint32_t distance) const;
