@@ -47,6 +47,16 @@ TEST(Control, LanesThatDivergeMeetAgain) {
   EXPECT_EQ(for_every_seed(lines), lanes([](uint32_t lane) { return lane ^ 1; }));
 }
 
+TEST(Control, ResultsAreThereBeforeTheyAreWaitedFor) {
+  EXPECT_EQ(for_every_seed({"MOV R0, 0x3", "DEPBAR.LE SB0, 0x0, {3,1}", "DEPBAR.LE SB5, 0x1",
+                            "IADD3 R0, R0, 0x1, RZ"}),
+            Words(kLanes, 4));
+  EXPECT_ANY_THROW(for_every_seed({"DEPBAR.LE SB6, 0x0"}));
+  EXPECT_ANY_THROW(for_every_seed({"DEPBAR.LE SB0, 0x0, {6}"}));
+  EXPECT_ANY_THROW(for_every_seed({"DEPBAR.LE SB0, 0x0, {1"}));
+  EXPECT_ANY_THROW(for_every_seed({"DEPBAR.LE B0, 0x0"}));
+}
+
 // Who breaks out is not waited for.
 TEST(Control, BreakLeavesTheOthersAlone) {
   EXPECT_EQ(

@@ -19,6 +19,17 @@ uint32_t barrier(const Warp& warp, const Operand& operand) {
   return operand.index;
 }
 
+// DEPBAR.LE scoreboard, number, {scoreboards}: waits until at most so many results are missing, and
+// none of the others'. Here none ever is, as an instruction is done before the next one.
+void wait_for_results(Warp& warp, const Instruction& of) {
+  Arguments in(warp, of);
+  if (in.next().kind != Kind::kScoreboard) warp.fail("a scoreboard was expected");
+  if (in.next().kind != Kind::kInteger) warp.fail("a number was expected");
+  if (of.operands.size() > 2 && in.next().kind != Kind::kScoreboards)
+    warp.fail("scoreboards were expected");
+  in.end();
+}
+
 // BRA [predicate], label: lanes for which both the guard and the predicate are true.
 void bra(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
@@ -104,6 +115,7 @@ std::span<const Rule> control_rules() {
       {"ERRBAR", {}, nothing},
       {"CGAERRBAR", {}, nothing},
       {"CCTL.IVALL", {}, nothing},
+      {"DEPBAR.LE", {}, wait_for_results},
       {"BRA", {kU}, bra},
       {"BRA.DIV", {}, bra_div},
       {"BRA.CONV", {}, bra_conv},

@@ -19,6 +19,13 @@ std::string_view until(std::string_view& text, char end) {
   return part;
 }
 
+std::string_view until_behind(std::string_view& text, char end) {
+  const size_t size = std::min(text.find(end), text.size() - 1) + 1;
+  const std::string_view part = text.substr(0, size);
+  text.remove_prefix(size);
+  return part;
+}
+
 void skip_spaces(std::string_view& text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
 }
@@ -82,8 +89,8 @@ Instruction parse_instruction(std::string_view text) {
   if (rule == nullptr) refuse(text);
   instruction.execute = rule->execute;
   for (skip_spaces(rest); !rest.empty(); skip_spaces(rest)) {
-    // No operand has a comma within. Before a label there may be none.
-    std::string_view operand = until(rest, ',');
+    // No operand but braces has a comma within. Before a label there may be none.
+    std::string_view operand = rest.starts_with('{') ? until_behind(rest, '}') : until(rest, ',');
     const size_t label = operand.find(" `(");
     if (label != operand.npos) {
       instruction.operands.push_back(parse_operand(operand.substr(0, label)));

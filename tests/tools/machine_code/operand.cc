@@ -69,6 +69,18 @@ bool is_real(std::string_view text, double& value) {
   return true;
 }
 
+bool is_scoreboards(std::string_view text) {
+  if (!take(text, "{") || !take_end(text, "}")) return false;
+  for (bool more = true; more;) {
+    const size_t end = text.find(',');
+    uint32_t index = 0;
+    if (!numbered(text.substr(0, end), "", '\0', kScoreboards, index)) return false;
+    more = end != text.npos;
+    if (more) text.remove_prefix(end + 1);
+  }
+  return true;
+}
+
 // What stands between the brackets of an address or of a constant.
 void parse_place(std::string_view text, Operand& operand) {
   const std::string_view whole = text;
@@ -129,6 +141,8 @@ Operand parse_operand(std::string_view text) {
   } else if (text == "SRZ" || text.starts_with("SR_")) {
     operand = {Kind::kSpecial};
     operand.name = text;
+  } else if (is_scoreboards(text)) {
+    operand = {Kind::kScoreboards};
   } else if (text == "PR") {
     operand = {Kind::kPredicates};
   } else {
@@ -143,6 +157,8 @@ Operand parse_operand(std::string_view text) {
       operand.kind = Kind::kPredicate;
     } else if (numbered(text, "UP", 'T', kTruePredicate, operand.index)) {
       operand.kind = Kind::kUniformPredicate;
+    } else if (numbered(text, "SB", '\0', kScoreboards, operand.index)) {
+      operand.kind = Kind::kScoreboard;
     } else if (numbered(text, "B", '\0', kBarriers, operand.index)) {
       operand.kind = Kind::kBarrier;
     } else {

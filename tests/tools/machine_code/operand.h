@@ -11,6 +11,7 @@ namespace terse::machine {
 constexpr uint32_t kZeroRegister = 255;
 constexpr uint32_t kTruePredicate = 7;
 constexpr uint32_t kBarriers = 16;
+constexpr uint32_t kScoreboards = 6;
 
 enum class Kind : uint8_t {
   kRegister,          // R4
@@ -23,6 +24,8 @@ enum class Kind : uint8_t {
   kConstant,          // c[0x0][R2+0x10]
   kAddress,           // desc[UR4][R2.64+0x10], [R3.X4+UR2]
   kBarrier,           // B4
+  kScoreboard,        // SB0
+  kScoreboards,       // {1}, {3,2}
   kLabel,             // `(.L_x_3)
   kSpecial,           // SR_TID.X
 };
