@@ -10,15 +10,8 @@ __global__ void __launch_bounds__(kThreads)
   checksum(work, shared);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    sum_checks_kernel(const __grid_constant__ codec::Checksum work) {
-  __shared__ ChecksumSum::Shared shared;
-  sum_checks(work, shared);
-}
-
 }  // namespace
 
-const void* sum_checks() { return reinterpret_cast<const void*>(&sum_checks_kernel); }
 const void* checksum() { return reinterpret_cast<const void*>(&checksum_kernel); }
 
 }  // namespace terse::kernels

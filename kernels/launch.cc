@@ -88,10 +88,9 @@ Launcher::Launcher(const Device& device) {
     table->for_each([](Kernel kernel) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
-  for (const void* kernel :
-       {kernels::call_header(), kernels::compare(), kernels::checksum(), kernels::sum_checks(),
-        kernels::clear_learning(), kernels::learn(Stage::kWidest),
-        kernels::learn(Stage::kHistogram), kernels::learn(Stage::kFit)})
+  for (const void* kernel : {kernels::call_header(), kernels::compare(), kernels::checksum(),
+                             kernels::clear_learning(), kernels::learn(Stage::kWidest),
+                             kernels::learn(Stage::kHistogram), kernels::learn(Stage::kFit)})
     check(load(kernel), "cudaFuncGetAttributes");
 }
 
@@ -126,7 +125,6 @@ void Launcher::compare(cudaStream_t stream, const codec::Comparison& work) const
 
 void Launcher::checksum(cudaStream_t stream, const codec::Checksum& work) const {
   launch_with(stream, kernels::checksum(), kernels::thread_blocks(work), work);
-  if (work.total != nullptr) launch_with(stream, kernels::sum_checks(), 1, work);
 }
 
 void Launcher::learn(cudaStream_t stream, const codec::Learning& work) const {

@@ -94,14 +94,16 @@ class Builder {
     const KernelId id = kernel_of(work);
     check(work, id);
     const bool fits = id == id_ && replays_of(work) == batch_.replays &&
-                      work.target.redraw == batch_.content &&
+                      work.target.content == batch_.content &&
+                      work.target.content_parts == batch_.content_parts &&
                       codebook_of(work, id) == batch_.codebook && work.verdict == batch_.verdict &&
                       alike(multiplier_of(work));
     if (batch_.pieces > 0 && !(fits && place(work))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
       batch_.replays = replays_of(work);
-      batch_.content = work.target.redraw;
+      batch_.content = work.target.content;
+      batch_.content_parts = work.target.content_parts;
       batch_.premultiply = multiplier_of(work);
       batch_.scale = id.spec.scale;
       batch_.part = id.part;

@@ -76,11 +76,13 @@ constexpr size_t kMaxPieces = 32, kMaxSources = 40;
 struct Batch {
   Geometry geometry;
   Tiles tiles;
-  const uint64_t *replays, *content;  // by what is drawn anew, and once more; null: it is not
+  const uint64_t* replays;  // by what draws change; null: they do not
+  const uint64_t* content;  // parts of a check, by whose sum they change then; null: they do not
   codec::Multiplier premultiply;
   codec::Number scale;  // how parameters are stored
   codec::Part part;     // of packed targets
   uint16_t ranks;       // that share a grid
+  uint32_t content_parts;
   uint32_t pieces;
   const float* codebook;    // of a learned codec; null: its levels are equally far from each other
   const uint32_t* verdict;  // where it is not 0 nothing is done; may be null

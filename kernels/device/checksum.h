@@ -11,7 +11,6 @@
 namespace terse::kernels {
 
 using codec::Seen;
-static_assert(codec::kCheckParts % kThreads == 0);  // each thread adds up equally many
 using ChecksumSum = simt::BlockReduction<Seen, kThreads>;
 
 struct IncludeSeen {
@@ -74,19 +73,24 @@ TERSE_DEVICE void see_piece(const CheckedPiece& piece, uint64_t vec8, uint64_t s
 TERSE_DEVICE void store_parts(const codec::Checksum& work, Seen seen) {
   if (simt::thread_index() != 0) seen = {0, 0};
   for (uint32_t part = simt::block_index() + simt::thread_index() * simt::grid_size();
-       part < codec::kCheckParts; part += kThreads * simt::grid_size()) {
+       part < work.part_count; part += kThreads * simt::grid_size()) {
     simt::store(&work.parts[part], seen.sum);
     if (work.extreme != nullptr) simt::store(&work.extreme[part], seen.extreme);
     seen = {0, 0};
   }
 }
 
-// Runs on up to kCheckParts blocks of kThreads threads.
+// Runs on up to part_count blocks of kThreads threads. Of samples a block looks at one alone, or at
+// few, so that all loads are in flight at once.
 TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& shared) {
-  const uint64_t vec8 = uint64_t{simt::block_index()} * kThreads + simt::thread_index();
-  const uint64_t step = uint64_t{simt::grid_size()} * kThreads;
+  const uint32_t most = work.count < simt::grid_size() ? work.count : simt::grid_size();
+  const uint32_t teams = work.are_samples ? most : 1;
+  const uint32_t team = simt::block_index() % teams, member = simt::block_index() / teams;
+  const uint32_t members = (simt::grid_size() - team + teams - 1) / teams;
+  const uint64_t vec8 = uint64_t{member} * kThreads + simt::thread_index();
+  const uint64_t step = uint64_t{members} * kThreads;
   Seen mine{0, 0};
-  for (uint32_t i = 0; i < work.count; ++i) {
+  for (uint32_t i = team; i < work.count; i += teams) {
     const codec::CheckedPieces& of = work.of[i];
     for (uint64_t p = 0; p < of.pieces; ++p)
       see_piece({static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
@@ -94,15 +98,6 @@ TERSE_DEVICE void checksum(const codec::Checksum& work, ChecksumSum::Shared& sha
                 vec8, step, work.bits, mine);
   }
   store_parts(work, ChecksumSum::reduce(shared, mine, IncludeSeen{}));
-}
-
-// The sum of the parts, once they are there: by a block of kThreads threads.
-TERSE_DEVICE void sum_checks(const codec::Checksum& work, ChecksumSum::Shared& shared) {
-  Seen mine{0, 0};
-  for (uint32_t part = simt::thread_index(); part < codec::kCheckParts; part += kThreads)
-    mine.sum += simt::load(&work.parts[part]);
-  const Seen sum = ChecksumSum::reduce(shared, mine, IncludeSeen{});
-  if (simt::thread_index() == 0) simt::store(work.total, sum.sum);
 }
 
 }  // namespace terse::kernels

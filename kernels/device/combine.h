@@ -12,6 +12,7 @@
 #include "kernels/device/encoder.h"
 #include "kernels/device/merger.h"
 #include "kernels/device/shared_codebook.h"
+#include "kernels/device/sum_parts.h"
 #include "kernels/device/sums.h"
 #include "kernels/device/tile.h"
 
@@ -29,6 +30,13 @@ template <class Raw>
 TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
   if (m.at == nullptr) return m.value;
   return element(load_vec8<Raw, Access::kAny>(static_cast<const uint8_t*>(m.at), 1), 0);
+}
+
+// What draws of the batch change by.
+template <class F, bool packed_target>
+TERSE_DEVICE uint64_t content(const Batch& batch) {
+  constexpr bool draws = packed_target && F::kRounding != codec::Rounding::kNearest;
+  return draws && batch.content != nullptr ? sum_parts(batch.content, batch.content_parts) : 0;
 }
 
 // Work of a unit of threads on one tile.
@@ -59,6 +67,7 @@ TERSE_DEVICE void combine(const Batch& batch, Common<F, packed_target>& common) 
   if (!block) tile = tile * warps + simt::thread_index() / simt::kWarp;
   const float factor = multiplier<typename F::Raw>(batch.premultiply);
   const float* const levels = common.levels.load(batch.codebook);
+  const uint64_t content = kernels::content<F, packed_target>(batch);
   const Rows rows(batch.geometry);
   bool whole = true;
   TERSE_NO_UNROLL
@@ -69,7 +78,7 @@ TERSE_DEVICE void combine(const Batch& batch, Common<F, packed_target>& common) 
       while (p + 1 < batch.pieces && tile >= of(batch.piece[p + 1].first)) ++p;
       const Piece& piece = batch.piece[p];
       const uint32_t own = tile - of(piece.first) + (whole ? 0 : piece.whole_tiles);
-      combine_tile<F, packed_target>({batch, piece, whole, own, rows, levels}, factor,
+      combine_tile<F, packed_target>({batch, piece, whole, own, rows, content, levels}, factor,
                                      common.stats);
     }
     tile -= of(batch.tiles);  // the units that had a tile less go first

@@ -24,7 +24,8 @@ inline uint32_t thread_blocks(const codec::Checksum& work) {
   uint64_t most = 0;
   for (uint32_t i = 0; i < work.count; ++i)
     if (work.of[i].pieces != 0) most = std::max(most, work.of[i].bytes);
-  return thread_blocks_for(most, kCheckedBytes, codec::kCheckParts);
+  const uint32_t of_one = thread_blocks_for(most, kCheckedBytes, work.part_count);
+  return work.are_samples ? std::min(of_one * work.count, work.part_count) : of_one;
 }
 
 inline uint32_t thread_blocks(const codec::Comparison& work) {

@@ -28,7 +28,7 @@ struct Tile {
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.default_scale);
 
   TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, bool whole, uint32_t tile,
-                    const Rows& rows, const float* levels)
+                    const Rows& rows, uint64_t content, const float* levels)
       : batch(batch),
         piece(piece),
         whole(whole),
@@ -36,6 +36,7 @@ struct Tile {
         first_block(uint64_t{tile} * batch.geometry.blocks_per_tile),
         left(left_of(piece.count - first, batch.geometry.tile)),
         rows(rows),
+        content(content),
         levels(levels) {}
 
   TERSE_DEVICE codec::Form form() const {
@@ -161,8 +162,7 @@ struct Tile {
     codec::Draw draw = piece.draw;
     if (F::kRounding == codec::Rounding::kNearest) return draw;
     if (batch.replays != nullptr) draw = codec::redraw(draw, simt::load(batch.replays));
-    if (batch.content != nullptr) draw = codec::redraw(draw, simt::load(batch.content));
-    return draw;
+    return codec::redraw(draw, content);
   }
 
   // The random bits of the own block's first element.
@@ -188,6 +188,7 @@ struct Tile {
   const uint64_t first_block;  // block of the piece
   const uint32_t left;         // elements of the tile
   const Rows& rows;
+  const uint64_t content;     // by which draws change; 0: they do not
   const float* const levels;  // in shared memory; null where the codec has none
 
  private:

@@ -30,16 +30,15 @@ void checksum(const Checksum& work) {
       include(seen, see_piece(static_cast<const uint8_t*>(of.data) + p * of.bytes, of.bytes,
                               of.first + p * check_words(of.bytes), work.bits));
   }
-  std::fill_n(work.parts, kCheckParts, uint64_t{0});
+  std::fill_n(work.parts, work.part_count, uint64_t{0});
   work.parts[0] = seen.sum;
-  if (work.total != nullptr) *work.total = seen.sum;
   if (work.extreme == nullptr) return;
-  std::fill_n(work.extreme, kCheckParts, 0u);
+  std::fill_n(work.extreme, work.part_count, 0u);
   work.extreme[0] = seen.extreme;
 }
 
 bool any_extreme(const Checksum& work) {
-  return std::any_of(work.extreme, work.extreme + kCheckParts,
+  return std::any_of(work.extreme, work.extreme + work.part_count,
                      [](uint32_t part) { return part != 0; });
 }
 
@@ -51,8 +50,8 @@ ExtremeBits extreme_bits(Dtype dtype) {
   return kByDtype[static_cast<size_t>(dtype)];
 }
 
-uint64_t total(const uint64_t* parts) {
-  return std::accumulate(parts, parts + kCheckParts, uint64_t{0});
+uint64_t total(const uint64_t* parts, uint32_t count) {
+  return std::accumulate(parts, parts + count, uint64_t{0});
 }
 
 }  // namespace terse::codec

@@ -63,19 +63,22 @@ struct CheckedPieces {
 // The check of several of them is the sum of their checks, and that of the parts. Where the pieces
 // are of elements of some type, it is also said whether any of these is extreme.
 constexpr uint32_t kCheckParts = 512, kMaxChecked = 16;
+// Parts of a check by which draws change, of samples and of all that is sent: kernels read each.
+constexpr uint32_t kSampleParts = 32, kContentParts = 256;
 struct Checksum {
   CheckedPieces of[kMaxChecked];
-  uint32_t count;             // of those
-  uint64_t* parts;            // kCheckParts, all of which are written
-  uint64_t* total = nullptr;  // where their sum comes to, too; null: nowhere
-  ExtremeBits bits = {};      // of an element's type
-  // kCheckParts, of which one is not 0 where an element is extreme; null: it is not asked for.
+  uint32_t count;                     // of those
+  uint64_t* parts;                    // all of which are written
+  uint32_t part_count = kCheckParts;  // at most so many
+  bool are_samples = false;           // pieces are small, and of the same size but for the last one
+  ExtremeBits bits = {};              // of an element's type
+  // A word a part, of which one is not 0 where an element is extreme; null: it is not asked for.
   uint32_t* extreme = nullptr;
 };
 
 // Computes the check on the host.
 void checksum(const Checksum& work);
-uint64_t total(const uint64_t* parts);
+uint64_t total(const uint64_t* parts, uint32_t count = kCheckParts);
 bool any_extreme(const Checksum& work);
 // Bits of magnitudes from 2^113 on, in fp16 from 8192 on.
 ExtremeBits extreme_bits(Dtype dtype);

@@ -64,8 +64,10 @@ class Pipe {
         from_(bodies(packed_source(work))),
         to_(bodies(work.target.format.spec())),
         multiplier_(multiplier(work)),
-        draw_(work.target.redraw == nullptr ? work.target.draw
-                                            : redraw(work.target.draw, *work.target.redraw)),
+        draw_(
+            work.target.content == nullptr
+                ? work.target.draw
+                : redraw(work.target.draw, total(work.target.content, work.target.content_parts))),
         transforms_(transforms(work)),
         changes_(changes_spec(work)),
         prefetches_(tile() <= kTile) {}

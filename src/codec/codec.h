@@ -52,9 +52,11 @@ struct Target {
   Format format;
   Draw draw = {};
   uint64_t origin = 0;
-  Part part = Part::kAll;            // of a body; its parameters are there already for kCodes
-  const uint64_t* redraw = nullptr;  // by what the draw is drawn anew, read when the work is done
-  bool repeats = false;              // a recorded work draws the same when it runs again
+  Part part = Part::kAll;  // of a body; its parameters are there already for kCodes
+  // Parts of a check, by whose sum the draw changes; read when the work is done.
+  const uint64_t* content = nullptr;
+  uint32_t content_parts = 0;
+  bool repeats = false;  // a recorded work draws the same when it runs again
 };
 
 // Factor of raw sources, in fp32: a number, or one element of the raw sources' dtype that is read

@@ -94,8 +94,8 @@ struct Copy {
   size_t bytes = 0;
 };
 
-// A number that says what there is in some raw bytes, made in scratch of kFingerprintBytes.
-constexpr size_t kFingerprintBytes = 4352;
+// Numbers whose sum says what there is in some raw bytes, made in scratch of kFingerprintBytes.
+constexpr size_t kFingerprintBytes = 2048;
 struct Fingerprint {
   Place target, source;
   size_t bytes = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codec/checksum.h"
 #include "support.h"
 
 namespace terse::codec {
@@ -109,6 +110,34 @@ TEST(Combine, DecodeReduceEncode) {
     EXPECT_TRUE(out.intact());
     ASSERT_EQ(out.content(), s.by_oracle(stream));
   }
+}
+
+// The parts of a check are summed, and where the sum is 0 the draw stays as it is.
+TEST(Combine, DrawsByTheSumOfTheContent) {
+  Random random(12);
+  const Spec spec{.rounding = Rounding::kStochastic, .bits = 4};
+  const Input input = raw_input(Dtype::kFloat32, Kin::kGaussian, 1000, random);
+  const auto encoded = [&](Draw draw, const uint64_t* content) {
+    Bytes body(body_size(spec, 1000));
+    const Source source = input.source(input.bytes.data(), spec);
+    combine({.sources = {&source, 1},
+             .target = {.data = body.data(),
+                        .format = spec,
+                        .draw = draw,
+                        .content = content,
+                        .content_parts = kSampleParts},
+             .total = 1000,
+             .first = 0,
+             .count = 1000});
+    return body;
+  };
+  const Draw draw = draw_of(Stream{.seed = 5});
+  std::vector<uint64_t> parts(kSampleParts);
+  EXPECT_EQ(encoded(draw, parts.data()), encoded(draw, nullptr));
+  parts[0] = 7;
+  parts[kSampleParts - 1] = 8;
+  EXPECT_EQ(encoded(draw, parts.data()), encoded(redraw(draw, 15), nullptr));
+  EXPECT_NE(encoded(draw, parts.data()), encoded(draw, nullptr));
 }
 
 // From one spec to another, whose blocks and transform may differ.

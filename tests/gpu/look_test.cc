@@ -195,17 +195,16 @@ void expect_visible(codec::Checksum work, const Seen& wanted) {
   }
 }
 
-// Their sum, as kernels read it.
-void expect_total(codec::Checksum work, const Seen& wanted) {
-  const DeviceBuffer memory((codec::kCheckParts + 1) * sizeof(uint64_t));
+// Parts that kernels read.
+void expect_on_device(codec::Checksum work, const Seen& wanted) {
+  std::vector<uint64_t> parts(codec::kCheckParts);
+  const DeviceBuffer memory(parts.size() * sizeof parts[0]);
   memory.fill(0x5A);
   work.parts = reinterpret_cast<uint64_t*>(memory.data());
-  work.total = work.parts + codec::kCheckParts;
   launcher().checksum(nullptr, work);
   synchronize();
-  uint64_t total = 0;
-  memory.get(&total, sizeof total, codec::kCheckParts * sizeof total);
-  EXPECT_EQ(total, wanted.sum);
+  memory.get(parts.data(), memory.size());
+  EXPECT_EQ(codec::total(parts.data()), wanted.sum);
 }
 
 void expect_checked(const Bytes& pieces, Dtype dtype, bool finite) {
@@ -217,7 +216,7 @@ void expect_checked(const Bytes& pieces, Dtype dtype, bool finite) {
     const Elements on_gpu(pieces, offset);
     const codec::Checksum work = check_of(on_gpu.data(), pieces.size() / 4, dtype);
     expect_visible(work, wanted);
-    expect_total(work, wanted);
+    expect_on_device(work, wanted);
   }
 }
 

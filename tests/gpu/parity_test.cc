@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "codec/checksum.h"
 #include "device_buffer.h"
 #include "image.h"
 #include "kernels/launch.h"
@@ -24,13 +25,19 @@ class Gpu {
     return gpu;
   }
 
-  // The image after the launches.
-  Bytes run(const Image& image, uint64_t replays) {
+  // The image of the case after the launches.
+  Bytes run(const Image& image, const Case& c) {
     arena_.put(image.bytes().data(), image.bytes().size());
-    replays_.put(&replays, sizeof replays);
+    replays_.put(&c.replays, sizeof c.replays);
+    content_.put(c.content.data(), c.content.size() * sizeof c.content[0]);
     std::vector<codec::Source> sources;
     auto works = image.works(arena_.data(), sources);
-    const auto* const times = reinterpret_cast<uint64_t*>(replays == 0 ? nullptr : replays_.data());
+    const auto* const times =
+        reinterpret_cast<uint64_t*>(c.replays == 0 ? nullptr : replays_.data());
+    if (!c.content.empty())
+      for (codec::Combine& work : works)
+        work.target.content = reinterpret_cast<uint64_t*>(content_.data()),
+        work.target.content_parts = static_cast<uint32_t>(c.content.size());
     if (image.in_parts()) {
       for (codec::Combine& work : works) work.target.part = codec::Part::kParams;
       launcher_.combine(nullptr, works, times);
@@ -45,7 +52,7 @@ class Gpu {
 
  private:
   cuda::Launcher launcher_{cuda::Device(0)};
-  DeviceBuffer arena_{64 << 20}, replays_{256};
+  DeviceBuffer arena_{64 << 20}, replays_{256}, content_{codec::kCheckParts * sizeof(uint64_t)};
 };
 
 void expect_parity(const Case& c) {
@@ -53,10 +60,10 @@ void expect_parity(const Case& c) {
   HostCopy expected(image.bytes());
   std::vector<codec::Source> sources;
   for (codec::Combine work : image.works(expected.data(), sources)) {
-    work.target.draw = codec::redraw(work.target.draw, c.replays);
+    work.target.draw = kernels::changed_draw(c, work.target.draw);
     codec::combine(work);
   }
-  const Bytes found = Gpu::get().run(image, c.replays);
+  const Bytes found = Gpu::get().run(image, c);
   if (std::memcmp(expected.data(), found.data(), found.size()) == 0) return;
   size_t at = 0;
   while (expected.data()[at] == found[at]) ++at;

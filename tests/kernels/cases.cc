@@ -1,7 +1,9 @@
 #include "cases.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "codec/checksum.h"
 #include "learned_levels.h"
 
 namespace terse::kernels {
@@ -80,6 +82,11 @@ Case some_case(Random& random) {
   if (learned != nullptr && random.below(4) != 0)
     c.codebook = codec::table_of(learned->bits, codec::some_levels(learned->bits, random));
   if (random.below(4) == 0) c.replays = random.below(3);
+  if (random.below(4) == 0) {
+    c.content.resize(random.below(2) ? codec::kContentParts : codec::kSampleParts);
+    if (random.below(4) != 0)
+      for (uint64_t& part : c.content) part = random.next();
+  }
   if (random.below(3) == 0) c.premultiply = 0.25f * static_cast<float>(random.below(9));
   c.read_late = random.below(3) == 0;
   const size_t pieces = 1 + random.below(random.below(4) == 0 ? 40 : 3);
@@ -155,6 +162,11 @@ size_t target_bytes(const Case& c, const Work& w) {
   const codec::Format to = target_format(c);
   if (to.raw()) return w.count * codec::dtype_size(to.dtype());
   return codec::body_size(*to.spec(), w.count) + gap(c, w);
+}
+
+codec::Draw changed_draw(const Case& c, const codec::Draw& draw) {
+  const uint64_t sum = std::accumulate(c.content.begin(), c.content.end(), uint64_t{0});
+  return codec::redraw(codec::redraw(draw, c.replays), sum);
 }
 
 codec::Combine combine_of(const Case& c, const Work& w, std::span<const codec::Source> sources,

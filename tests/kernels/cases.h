@@ -31,6 +31,7 @@ struct Case {
   std::vector<Work> works;
   std::optional<codec::Spec> to = {};  // what is packed in `spec` comes to be packed in this one
   uint64_t replays = 0;
+  std::vector<uint64_t> content = {};  // parts of a check, by which draws change; or none
   float premultiply = 1.0f;
   bool read_late = false;  // the multiplier is read when the kernel runs
   // Parameters first, further off than they need be, and then, of what all ranks agree on, codes:
@@ -58,6 +59,9 @@ std::string describe(const Case& c);
 size_t raw_source(const Work& w);
 codec::Format target_format(const Case& c);
 size_t target_bytes(const Case& c, const Work& w);
+
+// The draw as the case's replays and content change it.
+codec::Draw changed_draw(const Case& c, const codec::Draw& draw);
 
 // The work on given memory; `multiplier` is where the case's multiplier lies. Without room for
 // sums.

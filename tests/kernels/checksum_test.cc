@@ -49,10 +49,13 @@ uint64_t plainly(const std::vector<Pieces>& all) {
 
 // Into parts that hold garbage before.
 template <class Run>
-uint64_t total_of(const std::vector<Pieces>& all, const Run& run) {
-  std::vector<uint64_t> parts(codec::kCheckParts + 1, ~0ull);
-  uint64_t& total = parts.back();
-  codec::Checksum work{{}, static_cast<uint32_t>(all.size()), parts.data(), &total};
+uint64_t total_of(const std::vector<Pieces>& all, const Run& run, bool are_samples = false) {
+  std::vector<uint64_t> parts(are_samples ? codec::kSampleParts : codec::kCheckParts, ~0ull);
+  codec::Checksum work{.of = {},
+                       .count = static_cast<uint32_t>(all.size()),
+                       .parts = parts.data(),
+                       .part_count = static_cast<uint32_t>(parts.size()),
+                       .are_samples = are_samples};
   std::deque<simt::Memory> allowed;
   for (size_t i = 0; i < all.size(); ++i) {
     work.of[i] = all[i].where();
@@ -62,8 +65,7 @@ uint64_t total_of(const std::vector<Pieces>& all, const Run& run) {
   allowed.emplace_back(parts.data(), parts.size() * sizeof parts[0], simt::Access::kReadWrite,
                        "parts");
   run(work);
-  EXPECT_EQ(total, codec::total(parts.data()));
-  return total;
+  return codec::total(parts.data(), work.part_count);
 }
 
 uint64_t on_host(const std::vector<Pieces>& all) {
@@ -78,8 +80,14 @@ uint64_t on_kernel(const std::vector<Pieces>& all, uint32_t most = codec::kCheck
                         .threads = kThreads,
                         .seed = all.size(),
                         .planter = planter});
-    cpu_sum_checks(work, {.blocks = 1, .threads = kThreads, .seed = 1});
   });
+}
+
+uint64_t of_samples_on_kernel(const std::vector<Pieces>& all, uint32_t blocks) {
+  const auto run = [&](const codec::Checksum& work) {
+    cpu_checksum(work, {.blocks = blocks, .threads = kThreads, .seed = all.size()});
+  };
+  return total_of(all, run, true);
 }
 
 template <class Run>
@@ -124,10 +132,12 @@ TEST(Checksum, KernelAndHostSeeTheSame) {
       EXPECT_EQ(on_kernel(all), want);
       // Several vectors of 8 for each thread, of which the last ones are not all there.
       EXPECT_EQ(on_kernel(all, 1 + bytes % 7), want);
+      EXPECT_EQ(of_samples_on_kernel(all, 1 + bytes % codec::kSampleParts), want);
     }
 }
 
-// One for every kThreads vectors of 8 of the largest pieces, up to one for each part.
+// One for every kThreads vectors of 8 of the largest pieces, up to one for each part; of samples
+// for each of them.
 TEST(Checksum, TakesAsManyThreadBlocksAsThereAreVectorsFor) {
   const auto blocks = [](uint64_t bytes, uint64_t pieces) {
     const codec::Checksum work{.of = {{nullptr, 100, 1, 0}, {nullptr, bytes, pieces, 0}},
@@ -139,6 +149,15 @@ TEST(Checksum, TakesAsManyThreadBlocksAsThereAreVectorsFor) {
   EXPECT_EQ(blocks(kOfABlock, 3), 1u);
   EXPECT_EQ(blocks(kOfABlock + 2, 3), 2u);
   EXPECT_EQ(blocks(kOfABlock + 2, 0), 1u);
+  codec::Checksum samples{.of = {{nullptr, kOfABlock, 1, 0}, {nullptr, kOfABlock + 2, 1, 0}},
+                          .count = 2,
+                          .part_count = 32,
+                          .are_samples = true};
+  EXPECT_EQ(thread_blocks(samples), 4u);
+  samples.of[1].bytes = 10 * kOfABlock;
+  EXPECT_EQ(thread_blocks(samples), 20u);
+  samples.of[1].bytes = 100 * kOfABlock;
+  EXPECT_EQ(thread_blocks(samples), 32u);
   EXPECT_EQ(blocks(uint64_t{1} << 40, 1), codec::kCheckParts);
 }
 

@@ -34,11 +34,6 @@ void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch) {
                                  [&](ChecksumSum::Shared& shared) { checksum(work, shared); });
 }
 
-void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch) {
-  simt::run<ChecksumSum::Shared>(launch,
-                                 [&](ChecksumSum::Shared& shared) { sum_checks(work, shared); });
-}
-
 void cpu_clear_learning(const codec::Learning& work, const simt::Launch& launch) {
   simt::run<NothingShared>(launch, [&](NothingShared&) { clear(*work.state); });
 }

@@ -21,7 +21,6 @@ CpuKernel cpu_kernel(const KernelId& id);
 void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch);
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);
 void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch);
-void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch);
 void cpu_clear_learning(const codec::Learning& work, const simt::Launch& launch);
 void cpu_learn(const codec::Learning& work, const simt::Launch& launch);
 

@@ -24,7 +24,8 @@ namespace {
 // The case's memory, and the works that refer to it.
 class Memory {
  public:
-  explicit Memory(const Case& c) : multiplier_(c.multiplier()), codebook_(c.codebook) {
+  explicit Memory(const Case& c)
+      : multiplier_(c.multiplier()), codebook_(c.codebook), content_(c.content) {
     for (const Work& w : c.works) {
       const size_t first = sources_.size();
       for (const Input& input : w.inputs) {
@@ -49,6 +50,12 @@ class Memory {
 
   const std::vector<Combine>& works() const { return works_; }
 
+  void set_content(codec::Target& target) const {
+    if (content_.empty()) return;
+    target.content = content_.data();
+    target.content_parts = static_cast<uint32_t>(content_.size());
+  }
+
   // What a kernel may touch.
   std::deque<simt::Memory> allowed() {
     std::deque<simt::Memory> ranges;
@@ -59,6 +66,8 @@ class Memory {
     if (!codebook_.empty())
       ranges.emplace_back(codebook_.data(), 4 * codebook_.size(), simt::Access::kReadOnly,
                           "codebook");
+    ranges.emplace_back(content_.data(), content_.size() * sizeof content_[0],
+                        simt::Access::kReadOnly, "content");
     for (std::vector<float>& sums : sums_)
       ranges.emplace_back(sums.data(), 4 * sums.size(), simt::Access::kReadWrite, "sums");
     for (Guarded& out : targets_)
@@ -78,6 +87,7 @@ class Memory {
  private:
   Bytes multiplier_;
   codec::Floats codebook_;
+  std::vector<uint64_t> content_;
   std::deque<Guarded> inputs_, targets_;
   std::deque<std::vector<float>> sums_;
   std::vector<codec::Source> sources_;
@@ -122,7 +132,7 @@ std::vector<Bytes> on_host(const Case& c) {
   Memory memory(c);
   run_parts(c, memory.works(), [&](const std::vector<Combine>& works) {
     for (Combine work : works) {
-      work.target.draw = codec::redraw(work.target.draw, c.replays);
+      work.target.draw = changed_draw(c, work.target.draw);
       codec::combine(work);
     }
   });
@@ -134,7 +144,8 @@ std::vector<Bytes> on_kernels(const Case& c, Random& random, const simt::Planter
   uint64_t replays = c.replays;
   auto allowed = memory.allowed();
   allowed.emplace_back(&replays, sizeof replays, simt::Access::kReadOnly, "replays");
-  const auto run = [&](const std::vector<Combine>& works) {
+  const auto run = [&](std::vector<Combine> works) {
+    for (Combine& work : works) memory.set_content(work.target);
     make_batches(works, c.replays != 0 ? &replays : nullptr,
                  [&](const KernelId& id, const Batch& batch) {
                    const uint64_t most = std::min<uint64_t>(thread_blocks(batch), 3);

@@ -94,10 +94,6 @@ void cpu_checksum(const codec::Checksum& work, const simt::Launch& launch) {
   interpret("checksum_kernel", work, launch);
 }
 
-void cpu_sum_checks(const codec::Checksum& work, const simt::Launch& launch) {
-  interpret("sum_checks_kernel", work, launch);
-}
-
 void cpu_clear_learning(const codec::Learning& work, const simt::Launch& launch) {
   interpret("clear_kernel", work, launch);
 }

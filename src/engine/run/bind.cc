@@ -33,6 +33,12 @@ void take_samples(codec::Checksum& check) {
     check.of[i] = {data + begin, bytes, 1, i * kSample / kWord};
   }
   check.count = kSamples;
+  check.are_samples = true;
+}
+
+// Number of parts that a check has.
+uint32_t part_count(bool of_samples) {
+  return of_samples ? codec::kSampleParts : codec::kContentParts;
 }
 
 codec::Variate variate_of(const plan::Compute& compute) {
@@ -97,19 +103,16 @@ class Binder {
     }
   }
 
-  // The fingerprint, and behind it the parts it is summed of.
   void bind(const std::vector<plan::Fingerprint>& fingerprints,
             std::vector<codec::Checksum>& bound) const {
-    constexpr size_t kParts = 64;
-    static_assert(kParts + codec::kCheckParts * sizeof(uint64_t) <= plan::kFingerprintBytes);
+    static_assert(codec::kContentParts * sizeof(uint64_t) <= plan::kFingerprintBytes);
     bound.clear();
     for (const plan::Fingerprint& f : fingerprints) {
-      char* const target = address(f.target, 0);
-      codec::Checksum& check =
-          bound.emplace_back(codec::Checksum{.of = {{address(f.source, 0), f.bytes, 1, 0}},
-                                             .count = 1,
-                                             .parts = reinterpret_cast<uint64_t*>(target + kParts),
-                                             .total = reinterpret_cast<uint64_t*>(target)});
+      codec::Checksum& check = bound.emplace_back(
+          codec::Checksum{.of = {{address(f.source, 0), f.bytes, 1, 0}},
+                          .count = 1,
+                          .parts = reinterpret_cast<uint64_t*>(address(f.target, 0)),
+                          .part_count = part_count(f.of_samples)});
       if (f.of_samples) take_samples(check);
     }
   }
@@ -177,19 +180,20 @@ class Binder {
         by && by->fingerprint
             ? reinterpret_cast<const uint64_t*>(address(*by->fingerprint, compute.message))
             : nullptr;
-    return {.sources = {binding_.sources.data() + first, compute.inputs.size()},
-            .target = {address(compute.target, compute.message), format(compute.target_format),
-                       draw, compute.origin, part_of(compute.part), content, repeats},
-            .factor = compute.averages && reduction.average ? c_.mean_factor() : 1.0f,
-            .premultiply = reduction.premultiply,
-            .total = compute.count,
-            .first = 0,
-            .count = compute.count,
-            .params_offset = compute.params_offset,
-            .sums = compute.sums ? reinterpret_cast<float*>(address(*compute.sums, compute.message))
-                                 : nullptr,
-            .codebook = regions_.codebook,
-            .verdict = verdict_on(compute.target)};
+    return {
+        .sources = {binding_.sources.data() + first, compute.inputs.size()},
+        .target = {address(compute.target, compute.message), format(compute.target_format), draw,
+                   compute.origin, part_of(compute.part), content, part_count(!repeats), repeats},
+        .factor = compute.averages && reduction.average ? c_.mean_factor() : 1.0f,
+        .premultiply = reduction.premultiply,
+        .total = compute.count,
+        .first = 0,
+        .count = compute.count,
+        .params_offset = compute.params_offset,
+        .sums = compute.sums ? reinterpret_cast<float*>(address(*compute.sums, compute.message))
+                             : nullptr,
+        .codebook = regions_.codebook,
+        .verdict = verdict_on(compute.target)};
   }
 
   const Work& messages_;

@@ -98,7 +98,6 @@ const void* increment() {
 const void* call_header() { return handle_of<codec::HeaderWork>(cpu_call_header); }
 const void* compare() { return handle_of<codec::Comparison>(cpu_compare); }
 const void* checksum() { return handle_of<codec::Checksum>(cpu_checksum); }
-const void* sum_checks() { return handle_of<codec::Checksum>(cpu_sum_checks); }
 const void* clear_learning() { return handle_of<codec::Learning>(cpu_clear_learning); }
 
 // One for all stages: the work tells which.
