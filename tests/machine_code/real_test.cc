@@ -86,6 +86,17 @@ TEST(Real, ReciprocalsAreApproximate) {
       EXPECT_LE(std::abs(static_cast<int>(bits) - 0x3eaaaaab), 1);
 }
 
+// 1 / 1.99999988 by a division's steps: from 0.5, as near as the quotient, they would not end in
+// it.
+TEST(Real, ReciprocalsServeDivisions) {
+  for (uint64_t seed = 1; seed < 20; ++seed)
+    for (const uint32_t bits :
+         result({"MOV R2, 0x3fffffff", "MUFU.RCP R3, R2", "FFMA R4, R3, -R2, 1",
+                 "FFMA R3, R3, R4, R3", "FFMA R4, R3, -R2, 1", "FFMA R0, R3, R4, R3"},
+                seed))
+      EXPECT_EQ(bits, 0x3f000001u);
+}
+
 TEST(Double, ComputesIn64Bits) {
   const std::vector<std::string> third = {"MOV R2, 0x55555555", "MOV R3, 0x3fd55555"};
   const auto then = [&](const std::string& line) {

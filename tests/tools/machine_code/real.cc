@@ -90,6 +90,13 @@ float about(float x, uint32_t draw) {
   return draw == 0 ? std::nextafter(x, -INFINITY) : draw == 1 ? std::nextafter(x, INFINITY) : x;
 }
 
+// Returns true if a division's steps from an approximation end in the quotient only where that is
+// the nearest one (Markstein 1990): as divisions are right on GPUs, theirs must be.
+bool has_ones_alone(float x) {
+  constexpr uint32_t kMantissa = 0x7fffff;
+  return (std::bit_cast<uint32_t>(x) & kMantissa) == kMantissa;
+}
+
 void mufu_rcp(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
@@ -98,8 +105,9 @@ void mufu_rcp(Warp& warp, const Instruction& of) {
   warp.set(to, map(
                    [&](float x) {
                      if (is_nan(x)) return nan_of_arithmetic<float>();
-                     const float flat = flushed(x);
-                     return about(flushed(1 / flat), warp.block().random().below(3));
+                     const float nearest = flushed(1 / flushed(x));
+                     const uint32_t draw = warp.block().random().below(3);
+                     return has_ones_alone(x) ? nearest : about(nearest, draw);
                    },
                    a));
 }
