@@ -145,6 +145,12 @@ class Sums {
         add<first>(j, i, codec::mul(half(0), d.scale));
         add<first>(j, i + 1, codec::mul(half(1), d.scale));
       }
+    } else if constexpr (codec::HasIntegers<Codec> && F::kBits <= 8) {
+      const codec::Integers integers = Codec::integers(d, tile_.form());
+      const Codes flipped = code.flipped(integers.flip);
+      TERSE_UNROLL
+      for (uint32_t i = 0; i < kVec8; ++i)
+        add<first>(j, i, Codec::value_of(flipped.integer(i, integers.zero), d));
     } else {
       TERSE_UNROLL
       for (uint32_t i = 0; i < kVec8; ++i) add<first>(j, i, value(code[i], d));

@@ -149,6 +149,18 @@ struct Codes {
     return simt::permute(w[i / 4], 0, 0x4440 | i % 4);
   }
 
+  // All of them xored with some bits.
+  TERSE_DEVICE Codes flipped(uint32_t bits) const {
+    const uint32_t all = bits * 0x01010101u;
+    return {{w[0] ^ all, w[1] ^ all}};
+  }
+
+  // integer_less() of a code.
+  TERSE_DEVICE float integer(uint32_t i, uint32_t less) const {
+    const uint32_t pushed = simt::permute(w[i / 4], codec::kIntegers, 0x7540 | i % 4);
+    return codec::add(codec::bits_float(pushed), -codec::bits_float(codec::kIntegers ^ less));
+  }
+
   // The first n; zeros in the others' places.
   TERSE_DEVICE Codes first(uint32_t n) const {
     const uint64_t kept = n < kVec8 ? (uint64_t{1} << (8 * n)) - 1 : ~uint64_t{0};

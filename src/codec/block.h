@@ -12,6 +12,9 @@
 //                               did not move the grid (Params::moved): that of kStochastic
 //   Dequantizer, dequantizer(params, form)  once per block, by the decoder
 //   value(code, dequantizer, form)
+//   integers(dequantizer, form), value_of(integer, dequantizer)
+//                               where codes are integers: value(code) is value_of() the integer.
+//                               Kernels find those of four codes at once
 //   kNanCodes                   whether there are codes whose values are not finite
 //   Numbers                     where codes are those of a MiniFloat: of x * quantizer.inverse, and
 //                               value = number * dequantizer.scale. Some machines convert them
@@ -172,6 +175,18 @@ TERSE_INLINE float grid_scale(float absmax, float top) {
   return next_if(mul(scale, top) < absmax, scale);
 }
 
+// The integer of a code is (code ^ flip) - zero, in fp32.
+struct Integers {
+  uint32_t flip, zero;
+
+  TERSE_INLINE float operator()(uint32_t code) const { return integer_less(code ^ flip, zero); }
+};
+
+template <class Codec>
+concept HasIntegers = requires(const typename Codec::Dequantizer& d) {
+  Codec::value_of(Codec::integers(d, Form{})(0), d);
+};
+
 // Symmetric integer codes: -q..q.
 TERSE_INLINE Range symmetric_range(int bits) {
   const Small q = static_cast<Small>((1 << (bits - 1)) - 1);
@@ -191,8 +206,29 @@ struct IntegerCoder {
     const float v = quantizer.scaled(x);
     if constexpr (rounding == Rounding::kNearest) return byte_nearest(v);
     const Small code =
-        rounding == Rounding::kShift ? round_nearest(v) : round_down(add(v, uniform(random)));
-    return static_cast<uint32_t>(clamp(code, range));
+        rounding == Rounding::kShift ? biased_nearest(v) : biased_down(add(v, uniform(random)));
+    return static_cast<uint32_t>(clamp(code, biased(range)));
+  }
+};
+
+// Stochastic codes of symmetric blocks, as IntegerCoder's: v is beyond -q..q by a last place, or a
+// few where the inverse is subnormal and q small. As random numbers end 2^-17 before 0 and 1, that
+// leads out of the codes' range for q = 127 alone, and above it. Hosts' loops limit many codes at
+// once.
+#ifdef __CUDACC__
+constexpr bool kSavesLimits = true;
+#else
+constexpr bool kSavesLimits = false;
+#endif
+template <class Quantizer>
+struct StochasticSymmetricCoder {
+  Quantizer quantizer;
+  int bits;
+
+  TERSE_INLINE uint32_t operator()(float x, uint16_t random) const {
+    const Small code = biased_down(add(quantizer.scaled(x), uniform(random)));
+    const Small most = biased(symmetric_range(kMaxBits)).high;
+    return static_cast<uint32_t>(bits == kMaxBits && code > most ? most : code);
   }
 };
 

@@ -139,6 +139,25 @@ struct Range {
   Small low, high;
 };
 
+// Rounded numbers with kRoundedZero added, of which the lowest byte has no bits: it costs a GPU an
+// operation to take that off.
+#ifdef __CUDA_ARCH__
+constexpr Small kRoundedZero = 0x4b400000;  // kPush's bits
+TERSE_INLINE Small biased_nearest(float x) { return static_cast<Small>(float_bits(add(x, kPush))); }
+TERSE_INLINE Small biased_down(float x) {
+  return static_cast<Small>(float_bits(__fadd_rd(x, kPush)));
+}
+#else
+constexpr Small kRoundedZero = 0;
+TERSE_INLINE Small biased_nearest(float x) { return round_nearest(x); }
+TERSE_INLINE Small biased_down(float x) { return round_down(x); }
+#endif
+
+TERSE_INLINE Range biased(const Range& range) {
+  return {static_cast<Small>(range.low + kRoundedZero),
+          static_cast<Small>(range.high + kRoundedZero)};
+}
+
 TERSE_INLINE Small clamp(Small x, const Range& range) {
   const Small bounded = x < range.high ? x : range.high;
   return bounded > range.low ? bounded : range.low;

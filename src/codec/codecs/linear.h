@@ -83,8 +83,14 @@ struct Linear {
     return {next_if(mul(scale, static_cast<float>(sum)) < limit, scale), limit, flat(p) ? 0u : sum};
   }
 
-  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {
-    return cut(mul(integer_less(code, d.zero), d.scale), d.limit);
+  static TERSE_INLINE Integers integers(const Dequantizer& d, const Form&) { return {0, d.zero}; }
+
+  static TERSE_INLINE float value_of(float integer, const Dequantizer& d) {
+    return cut(mul(integer, d.scale), d.limit);
+  }
+
+  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {
+    return value_of(integers(d, form)(code), d);
   }
 };
 

@@ -79,8 +79,16 @@ struct MinMax {
     return {p.first, p.second, symmetric(p.first) ? 1u << (form.bits - 1) : 0u};
   }
 
-  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form&) {
-    return add(d.zero_point, mul(integer_less(code ^ d.sign, d.sign), d.scale));
+  static TERSE_INLINE Integers integers(const Dequantizer& d, const Form&) {
+    return {d.sign, d.sign};
+  }
+
+  static TERSE_INLINE float value_of(float integer, const Dequantizer& d) {
+    return add(d.zero_point, mul(integer, d.scale));
+  }
+
+  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {
+    return value_of(integers(d, form)(code), d);
   }
 };
 

@@ -40,9 +40,11 @@ struct Symmetric {
   }
 
   template <Rounding rounding>
-  static TERSE_INLINE IntegerCoder<Quantizer, rounding> coder(const Quantizer& q,
-                                                              const Form& form) {
-    return {q, symmetric_range(form.bits)};
+  static TERSE_INLINE auto coder(const Quantizer& q, const Form& form) {
+    if constexpr (rounding == Rounding::kStochastic && kSavesLimits)
+      return StochasticSymmetricCoder<Quantizer>{q, form.bits};
+    else
+      return IntegerCoder<Quantizer, rounding>{q, symmetric_range(form.bits)};
   }
 
   // The codes -q and q decode to the absmax exactly.
@@ -54,9 +56,17 @@ struct Symmetric {
     return {grid_scale(p.first, static_cast<float>(symmetric_range(form.bits).high)), p.first};
   }
 
-  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {
+  static TERSE_INLINE Integers integers(const Dequantizer&, const Form& form) {
     const uint32_t sign = 1u << (form.bits - 1);
-    return cut(mul(integer_less(code ^ sign, sign), d.scale), d.absmax);
+    return {sign, sign};
+  }
+
+  static TERSE_INLINE float value_of(float integer, const Dequantizer& d) {
+    return cut(mul(integer, d.scale), d.absmax);
+  }
+
+  static TERSE_INLINE float value(uint32_t code, const Dequantizer& d, const Form& form) {
+    return value_of(integers(d, form)(code), d);
   }
 };
 

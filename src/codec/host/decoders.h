@@ -40,7 +40,7 @@ TERSE_INLINE __m256 value(__m256i codes, const MinMax::Dequantizer& d, const For
 }
 
 template <class Codec>
-concept HasIntegers = requires(const typename Codec::Dequantizer& d) {
+concept HasIntegerRegisters = requires(const typename Codec::Dequantizer& d) {
   value(__m256i{}, d, Form{});
 };
 
@@ -51,7 +51,7 @@ concept HasNumbers = requires {
 
 template <class T, class Codec>
 requires(!std::is_same_v<T, half_t> &&
-         (HasIntegers<Codec> ||
+         (HasIntegerRegisters<Codec> ||
           HasNumbers<Codec>)) constexpr bool kDecodesByRegisters<T, Codec> = true;
 
 TERSE_INLINE __m256i shorts(uint32_t x) { return _mm256_set1_epi16(static_cast<short>(x)); }
@@ -93,7 +93,7 @@ template <class Codec>
 TERSE_INLINE void values(const uint8_t* codes, const Form& form,
                          const typename Codec::Dequantizer& first,
                          const typename Codec::Dequantizer& second, __m256& low, __m256& high) {
-  if constexpr (HasIntegers<Codec>) {
+  if constexpr (HasIntegerRegisters<Codec>) {
     const auto load = [](const uint8_t* from) {
       return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
     };
