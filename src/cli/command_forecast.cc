@@ -2,6 +2,7 @@
 // natively and compressed.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -161,18 +162,42 @@ Table empty_table(const ForecastOptions& o, std::string title) {
   return table;
 }
 
+// Times of a table as HTML: of each scheme, and how many times as fast as native.
+std::string speedups(const Table& table, const report::Axis& axis) {
+  std::string text = fmt::format("<div class=\"scroll\">\n<table>\n<tr><th>{}</th>", axis.title);
+  for (const report::Series& s : table.series)
+    text += fmt::format("<th>{}</th>", report::escape(s.name));
+  text += "</tr>\n";
+  for (const auto& [x, native] : table.series.front().points) {
+    text += fmt::format("<tr><td>{}</td><td>{}</td>", axis.show(x), report::show_seconds(native));
+    for (const report::Series& s : std::span(table.series).subspan(1)) {
+      const auto at = std::ranges::find(s.points, x, &std::pair<double, double>::first);
+      text += at == s.points.end()
+                  ? "<td>native</td>"
+                  : fmt::format("<td>{}, {:.2f}x</td>", report::show_seconds(at->second),
+                                native / at->second);
+    }
+    text += "</tr>\n";
+  }
+  return text + "</table>\n</div>\n";
+}
+
 bool is_page(std::string_view path) { return path.ends_with(".html"); }
 
 void write_plot(const std::string& path, const std::vector<Table>& tables,
                 const report::Axis& axis) {
   const report::Axis time{"time", report::show_seconds};
   std::string text;
-  for (const Table& table : tables) text += report::chart(table.title, axis, time, table.series);
+  for (const Table& table : tables) {
+    const std::string chart = report::chart(table.title, axis, time, table.series);
+    text += is_page(path) ? fmt::format("<div class=\"card white\">\n{}{}</div>\n", chart,
+                                        speedups(table, axis))
+                          : chart;
+  }
   if (is_page(path))
-    text = fmt::format(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>terse forecast</title>\n"
-        "<style>{}</style>\n<h1>terse forecast</h1>\n{}</html>\n",
-        report::kStyle, text);
+    text = report::page(
+        "terse forecast",
+        "<p class=\"soft\">Predicted by a model of the machine, not measured.</p>\n" + text);
   write_file(path, text);
   fmt::print("\nplot: {}\n", path);
 }

@@ -359,19 +359,15 @@ std::string complaints(const Merged& merged) {
 }  // namespace
 
 std::string html(const Merged& merged) {
-  std::string text = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>terse report</title>\n"
-      "<style>{}</style>\n</head>\n<body>\n<main>\n<h1>terse report</h1>\n"
-      "<p class=\"soft\">terse {}, {} report{}, policy: <code>{}</code></p>\n",
-      kStyle, escape(merged.terse), merged.files.size(), merged.files.size() == 1 ? "" : "s",
-      escape(merged.policy));
+  std::string text =
+      fmt::format("<p class=\"soft\">terse {}, {} report{}, policy: <code>{}</code></p>\n",
+                  escape(merged.terse), merged.files.size(), merged.files.size() == 1 ? "" : "s",
+                  escape(merged.policy));
   if (merged.observed)
     text += fmt::format("<p>observed, all ranks: {}</p>\n", escape(show_verdict(*merged.observed)));
   text += complaints(merged) + tiles(merged);
   for (const MergedCommunicator& c : merged.communicators) text += section(c);
-  return text + sizes_table(merged) + "</main>\n</body>\n</html>\n";
+  return page("terse report", text + sizes_table(merged));
 }
 
 }  // namespace terse::report

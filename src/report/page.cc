@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace terse::report {
+
+namespace {
 
 const char* const kStyle = R"(
 :root { --paper: #f7f8fa; --card: #ffffff; --ink: #1d2430; --soft: #626d7d; --line: #dfe3e9;
@@ -53,12 +56,29 @@ th:first-child, td:first-child { text-align: left; }
 td.mark { font-weight: 700; }
 svg { display: block; width: 100%; min-width: 540px; max-width: 980px; height: auto; }
 svg text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
+.white svg text { fill: #1d2430; }
 svg text.soft { fill: var(--soft); }
+.bars { display: grid; grid-template-columns: minmax(3.5em, max-content) 1fr max-content;
+  gap: 0 8px; align-items: center; font-size: 12px; line-height: 1.4; }
+.bars b { font-weight: 400; }
+.bars i { min-width: 1px; border-radius: 2px; }
+.bars span { color: var(--soft); white-space: nowrap; }
 .key { font-size: 13px; color: var(--soft); margin: 0 0 4px; }
 .key i { display: inline-block; width: 11px; height: 11px; border-radius: 2px;
   margin: 0 5px 0 14px; }
 .key i:first-child { margin-left: 0; }
 )";
+
+}  // namespace
+
+std::string page(const std::string& title, const std::string& body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{0}</title>\n"
+      "<style>{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n{2}</main>\n</body>\n</html>\n",
+      escape(title), kStyle, body);
+}
 
 std::string escape(const std::string& text) {
   std::string safe;
@@ -81,38 +101,24 @@ std::string escape(const std::string& text) {
   return safe;
 }
 
-namespace {
-
-constexpr int kWidth = 980, kLabel = 110, kValue = 90;
-
-}  // namespace
-
 std::string plot(const std::vector<Line>& lines, int thickness) {
   double most = 0;
   for (const Line& line : lines)
     for (const Bar& bar : line.bars)
       if (std::isfinite(bar.value)) most = std::max(most, bar.value);
-  const int room = kWidth - kLabel - kValue;
-  int y = 2;
   std::string body;
   for (const Line& line : lines) {
-    const int height = thickness * static_cast<int>(line.bars.size());
-    body +=
-        fmt::format("<text x=\"0\" y=\"{}\">{}</text>\n", y + height / 2 + 4, escape(line.name));
+    std::string name = escape(line.name);
     for (const Bar& bar : line.bars) {
       const double share = !std::isfinite(bar.value) ? 1 : most > 0 ? bar.value / most : 0;
-      const double width = std::max(1.0, share * room);
       body += fmt::format(
-          "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\" style=\"fill: "
-          "var(--{})\"><title>{}: {}</title></rect>\n",
-          kLabel, y, width, thickness - 2, bar.colour, escape(line.name), bar.text);
-      body += fmt::format("<text class=\"soft\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
-                          kLabel + width + 6, y + thickness / 2 + 3, bar.text);
-      y += thickness;
+          "<b>{}</b><i title=\"{}: {}\" style=\"width: {:.1f}%; height: {}px; background: "
+          "var(--{})\"></i><span>{}</span>\n",
+          std::exchange(name, ""), escape(line.name), bar.text, 100 * share, thickness - 2,
+          bar.colour, bar.text);
     }
-    y += 8;
   }
-  return fmt::format("<svg viewBox=\"0 0 {0} {1}\" role=\"img\">\n{2}</svg>\n", kWidth, y, body);
+  return fmt::format("<div class=\"bars\">\n{}</div>\n", body);
 }
 
 }  // namespace terse::report

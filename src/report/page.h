@@ -1,4 +1,4 @@
-// Parts of the page of `terse report --html`.
+// Pages, and the parts of that of `terse report --html`.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace terse::report {
 
-// The style sheet, for light and dark.
-extern const char* const kStyle;
+// A whole page for all sizes of screens, light or dark: `title` is a text, `body` is HTML.
+std::string page(const std::string& title, const std::string& body);
 
 // Text as HTML.
 std::string escape(const std::string& text);
@@ -42,7 +42,8 @@ struct Strip {
 };
 std::string strip(const Strip& strip);
 
-// Bars from the left on a common scale, as SVG.
+// Bars from the left on a common scale, each between its line's name and its text, however wide the
+// page is.
 std::string plot(const std::vector<Line>& lines, int thickness);
 
 }  // namespace terse::report

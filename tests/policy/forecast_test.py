@@ -237,7 +237,12 @@ allreduce of 1M, float32, by tiny
         path = os.path.join(self.folder, "page.html")
         self.forecast("--ranks", "2,4", "--bytes", "1M,4M", "--schemes", "int8", "--plot", path)
         page = self.read("page.html")
-        self.assertTrue(page.startswith("<!doctype html>\n") and page.endswith("</html>\n"))
+        self.assertTrue(page.startswith("<!DOCTYPE html>\n") and page.endswith("</html>\n"))
+        self.assertIn("Predicted by a model of the machine, not measured.", page)
+        rows = re.findall(r"<tr>(.*)</tr>", page)
+        self.assertEqual(rows[0], "<th>bytes</th><th>native</th><th>int8</th>")
+        # 102 ms and 28.78 ms, as above.
+        self.assertEqual(rows[1], "<td>1M</td><td>102 ms</td><td>28.8 ms, 3.54x</td>")
         charts = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
         self.assertEqual(len(charts), 2)
         for chart in charts:
