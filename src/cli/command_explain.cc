@@ -1,6 +1,7 @@
 // `terse explain`: the decision on a call: the rule, the algorithm, the bytes, and their time on a
 // link.
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -8,15 +9,18 @@
 #include "cli/link_load.h"
 #include "cli/option_checks.h"
 #include "cli/print.h"
+#include "cli/program.h"
 #include "engine/call/route.h"
 #include "engine/comm/chooser.h"
 #include "engine/comm/savings.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/draft.h"
+#include "policy/nearest_profile.h"
 #include "policy/profile_file.h"
 #include "policy/settings.h"
 #include "policy/size.h"
+#include "policy/this_machine.h"
 #include "report/report.h"
 
 namespace terse::cli {
@@ -26,8 +30,8 @@ struct ExplainOptions {
   std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name,
               tag = "0";
   int ranks = 8, nodes = 1;
-  std::string policy, scheme, bandwidth, profile;
-  bool gpu = false;
+  std::string policy, scheme, bandwidth, profile, device, network;
+  bool gpu = false, cpu = false;
 };
 
 // Indexed by TERSE_BYPASS reason.
@@ -70,10 +74,46 @@ Request request_of(const ExplainOptions& o) {
   return r;
 }
 
-// --profile, in place of the environment's.
-std::optional<model::Profile> named_profile(const ExplainOptions& o) {
-  if (o.profile.empty()) return {};
-  return at("--profile", [&] { return read_profile(o.profile); });
+// Machine that is asked about.
+struct AskedMachine {
+  bool gpu;
+  std::optional<model::Profile> profile;
+  std::string nearest_to;  // the device whose nearest profile it is; "": it was named
+};
+
+// Returns true if the answer is for GPUs: as the options say, or if this build is for them.
+bool is_for_gpus(const ExplainOptions& o) {
+  return o.gpu || !o.device.empty() || (!o.cpu && is_installed("lib/libterse_cuda.so"));
+}
+
+// The GPUs of --device, on the network of --network, or else those that are here.
+Machine machine_of(const ExplainOptions& o) {
+  Machine machine{o.device, 0};
+  if (o.device.empty()) machine = {gpu_name(), static_cast<double>(network_gigabits()) * 1e9 / 8};
+  std::ranges::transform(machine.device, machine.device.begin(),
+                         [](unsigned char c) { return std::toupper(c); });
+  if (!o.network.empty()) machine.bandwidth = parse_rate(o.network);
+  return machine;
+}
+
+// Returns true if the options are for another machine than the environment's profile.
+bool passes_over(const ExplainOptions& o, const std::optional<model::Profile>& profile) {
+  return !o.device.empty() || (o.cpu && profile && profile->gpu);
+}
+
+// The profile of --profile, or of the environment, or the built-in one nearest to the GPUs.
+AskedMachine asked_machine(const ExplainOptions& o, const plan::Topology& topology) {
+  std::optional<model::Profile> named = settings().profile;
+  if (passes_over(o, named)) named.reset();
+  if (!o.profile.empty()) named = at("--profile", [&] { return read_profile(o.profile); });
+  if (named) return {named->gpu || o.gpu, named, ""};
+  if (!is_for_gpus(o)) return {false, {}, ""};
+  const Machine machine = machine_of(o);
+  AskedMachine asked{true, nearest_profile(machine, topology), machine.device};
+  if (!o.device.empty() && !asked.profile)
+    refuse("--device {}: no built-in profile is of such GPUs on {} (terse forecast --list)",
+           o.device, counted(topology.nodes(), "node"));
+  return asked;
 }
 
 bool names_rules(const Settings& s) { return !s.scheme.empty() || !s.policy_path.empty(); }
@@ -112,16 +152,16 @@ void print_call(const ExplainOptions& o, const Request& r, bool gpu) {
              o.nodes == 1 ? "node" : "nodes",
              o.name.empty() ? "" : fmt::format(", communicator \"{}\"", o.name),
              r.config.tag == 0 ? "" : fmt::format(", tag {}", r.config.tag),
-             gpu ? "on GPUs" : "on CPUs (--gpu: on GPUs)");
+             gpu ? "on GPUs (--cpu: on CPUs)" : "on CPUs (--gpu: on GPUs)");
 }
 
-// Prints the rules before the one that decides, and why they do not match.
+// Prints the rules before the one that decides, and the key by which each does not match.
 void print_decision(const Policy& policy, const Facts& facts, const Decision& decision) {
   const size_t passed = std::min<size_t>(decision.rule, policy.rules.size());
   for (size_t i = 0; i < passed; ++i) {
     const Rule& rule = policy.rules[i];
     const std::string_view refused = rule.match.refusal(facts);
-    fmt::print("passed by  {}, for its {}: {}{}\n", describe_rule(rule), refused, print_rule(rule),
+    fmt::print("no match   {}, by its {}: {}{}\n", describe_rule(rule), refused, print_rule(rule),
                refused == "bytes" && rule.match.usual
                    ? fmt::format(" (usual: {} or more)", print_size(default_min_bytes(facts)))
                    : "");
@@ -245,7 +285,8 @@ void print_plan(const Call& call, const Scheme& scheme) {
 }
 
 // Prints what the model has of the call by a profile.
-void print_prediction(const Call& call, const Scheme& scheme, const model::Profile& profile) {
+void print_prediction(const Call& call, const Scheme& scheme, const AskedMachine& machine) {
+  const model::Profile& profile = *machine.profile;
   codec::Dtype dtype{};
   compressible(call.request.datatype, &dtype);
   const Prospect prospect{call.request.collective, call.request.count, dtype, call.options.ranks,
@@ -257,14 +298,9 @@ void print_prediction(const Call& call, const Scheme& scheme, const model::Profi
   const std::optional<double> own = seconds_as_called(profile, scheme, prospect, call.machines());
   if (!own) return;
   fmt::print(
-      "predicted  {} in place of {}, {:.2f} times as fast as native, by the profile \"{}\"\n",
-      report::show_seconds(*own), report::show_seconds(native), native / *own, profile.name);
-}
-
-model::Profile default_profile() {
-  if (!settings().profile)
-    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
-  return *settings().profile;
+      "predicted  {} in place of {}, {:.2f} times as fast as native, by the profile \"{}\"{}\n",
+      report::show_seconds(*own), report::show_seconds(native), native / *own, profile.name,
+      machine.nearest_to.empty() ? "" : ", the nearest to " + machine.nearest_to);
 }
 
 // Choice of auto, after a table of its candidates.
@@ -319,12 +355,11 @@ bool is_slow(const Call& call, const Policy& policy, const Decision& decision, c
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks)
     refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
-  const std::optional<model::Profile> named = named_profile(o);
+  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
+  const AskedMachine machine = asked_machine(o, topology);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
-  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
-  const bool gpu = o.gpu || (named && named->gpu);
-  const Facts facts = facts_of(request, o.ranks, topology, o.name, gpu);
+  const Facts facts = facts_of(request, o.ranks, topology, o.name, machine.gpu);
   const Decision decision = policy.decide(facts);
   std::optional<int> bypass = decision.bypass;
   Scheme scheme;
@@ -336,8 +371,9 @@ void explain(const ExplainOptions& o) {
     }
   }
   const bool chooses = !bypass && scheme.automatic && request.count != 0;
-  const model::Profile profile = named ? *named : chooses ? default_profile() : model::Profile{};
-  const Call call{o, request, topology, gpu || profile.gpu};
+  if (chooses && !machine.profile)
+    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+  const Call call{o, request, topology, machine.gpu};
   if (!bypass) {
     require_feasible(request.collective, call.shape_on(0, scheme), chooses);
     require_few_on_a_node(call.shape_on(0, scheme), 1 << 22);
@@ -346,22 +382,20 @@ void explain(const ExplainOptions& o) {
   print_decision(policy, facts, decision);
   print_warnings(policy, stderr);
   if (chooses) {
-    scheme = chosen(call, scheme, profile);
+    scheme = chosen(call, scheme, *machine.profile);
     bypass = scheme.off ? TERSE_BYPASS_AUTO : bypass_of(request, o.ranks, scheme);
   }
-  const std::optional<model::Profile>& given = named ? named : settings().profile;
-  if (!bypass && given && is_slow(call, policy, decision, scheme, *given))
+  if (!bypass && machine.profile && is_slow(call, policy, decision, scheme, *machine.profile))
     bypass = TERSE_BYPASS_AUTO;
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
   print_plan(call, scheme);
-  if (given && !chooses && !plan::is_point_to_point(request.collective))
-    print_prediction(call, scheme, *given);
-  if (!given && call.gpu && policy.is_of_preset(decision.rule))
+  if (machine.profile && !chooses && !plan::is_point_to_point(request.collective))
+    print_prediction(call, scheme, machine);
+  if (!machine.profile && call.gpu && policy.is_of_preset(decision.rule))
     fmt::print(
-        "profile    none (--profile): on known GPUs a preset goes by the nearest, and leaves "
-        "native\n"
-        "           what gains less than 10 %\n");
+        "profile    none (--device H100, --profile): on known GPUs a preset goes by the nearest, "
+        "and\n           leaves native what gains less than 10 %\n");
 }
 
 template <class Entry>
@@ -398,19 +432,31 @@ void add_explain(CLI::App& app) {
   c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
-  c->add_flag("--gpu", o->gpu, "As on GPUs, not on hosts: usual sizes, and chunks");
+  CLI::Option* gpu = c->add_flag(
+      "--gpu", o->gpu, "As on GPUs: usual sizes, and chunks (default: if this build is for GPUs)");
+  CLI::Option* device =
+      c->add_option("--device", o->device,
+                    "GPUs, e.g. H100: predicts by the built-in profile nearest to them (default: "
+                    "those of this machine)")
+          ->check(not_empty);
+  c->add_option("--network", o->network, "Of a node of them, all of its cards, e.g. 3200gbit")
+      ->check(readable_by(parse_rate))
+      ->needs(device);
+  CLI::Option* cpu = c->add_flag("--cpu", o->cpu, "As on CPUs")->excludes(gpu)->excludes(device);
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
   c->add_option("--tag", o->tag, "Of the call, ncclCollConfig_t.userProfilerTag")
       ->check(readable_by(parse_tag_option))
       ->capture_default_str();
   CLI::Option* file =
       c->add_option("--policy", o->policy, "A policy file, as TERSE_POLICY")->check(not_empty);
-  c->add_option("--scheme", o->scheme, "Rules on a line, as TERSE_SCHEME")
+  c->add_option("--scheme,SCHEME", o->scheme, "Rules on a line, as TERSE_SCHEME")
       ->check(not_empty)
       ->excludes(file);
   c->add_option("--profile", o->profile,
                 "Profile of the machine, as TERSE_PROFILE: of its GPUs, too")
-      ->check(not_empty);
+      ->check(not_empty)
+      ->excludes(device)
+      ->excludes(cpu);
   c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
       ->check(readable_by(parse_rate));
   c->callback([o] { explain(*o); });

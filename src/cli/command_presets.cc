@@ -1,6 +1,7 @@
 // `terse presets`: presets, their meanings and sources.
 #include "cli/commands.h"
 #include "cli/print.h"
+#include "cli/wrap.h"
 #include "policy/presets.h"
 
 namespace terse::cli {
@@ -8,24 +9,26 @@ namespace terse::cli {
 void add_presets(CLI::App& app) {
   CLI::App* command = app.add_subcommand("presets", "List the presets, schemes by collective");
   command->callback([] {
-    std::string variant;  // of the preset before
+    std::string text, variant;  // of the preset before
     for (const Preset& preset : presets()) {
-      fmt::print("{}: {}\n", preset.name, preset.meaning);
+      text += fmt::format("{}  {}\n", preset.name, preset.meaning);
       // A variant differs only in its AllGather.
       const size_t shown = preset.name == variant ? 1 : preset.parts.size();
       variant = preset.fp32_name;
       for (const PresetPart& part : std::span(preset.parts).first(shown)) {
         const Scheme scheme = parse_scheme(part.scheme);
-        fmt::print("  {:52}  {}\n    {}{}\n", part.scheme, scheme.off ? "native" : density(scheme),
-                   part.collectives != 0 ? print_collectives(part.collectives) : "all else",
-                   part.dtypes != 0 ? " dtype=" + print_dtypes(part.dtypes) : "");
+        text += fmt::format(
+            "  {}  {}\n    {}{}\n", part.scheme, scheme.off ? "native" : density(scheme),
+            part.collectives != 0 ? print_collectives(part.collectives) : "all else",
+            part.dtypes != 0 ? " dtype=" + print_dtypes(part.dtypes) : "");
       }
     }
-    fmt::print(
+    text +=
         "\nBy itself a preset is for AllReduce, AllGather and ReduceScatter; all else takes a rule "
-        "that names\nit, as `broadcast -> safe`. Leave Broadcast native where it hands out weights "
-        "that are kept, as ZeRO\ndoes with its master weights and DDP at its start: what is "
-        "rounded there stays so.\n");
+        "that names it, as `broadcast -> safe`. Leave Broadcast native where it hands out weights "
+        "that are kept, as ZeRO does with its master weights and DDP at its start: what is rounded "
+        "there stays so.\n";
+    fmt::print("{}", wrapped(text, columns()));
   });
 }
 

@@ -1,6 +1,7 @@
 // `terse schemes`: every codec with its bits, blocks, error on Gaussian data, and source.
 #include "cli/commands.h"
 #include "cli/print.h"
+#include "cli/wrap.h"
 #include "codec/codec.h"
 #include "policy/automatic.h"
 
@@ -17,9 +18,9 @@ std::string blocks_of(const Descriptor& d) {
   return fmt::format("{}..{}", d.min_block, d.max_block);
 }
 
-void print_schemes() {
-  fmt::print("{:<14}{:>8}  {:<10}{:>10}{:>12}   {}\n", "name", "bits", "block", "error",
-             "stochastic", "source");
+std::string table() {
+  std::string text = fmt::format("{:<14}{:>8}  {:<10}{:>10}{:>12}   {}\n", "name", "bits", "block",
+                                 "error", "stochastic", "source");
   for (const Descriptor& d : codec::kDescriptors) {
     for (int bits = d.min_bits; bits <= d.max_bits; ++bits) {
       codec::Spec spec = codec::default_spec(d, bits, codec::Rounding::kNearest);
@@ -32,22 +33,22 @@ void print_schemes() {
       std::string name(d.name);
       if (!codec::has_one_width(d)) name += fmt::format("{}", bits);
       if (d.fit == codec::Fit::kMse) name += ":fit=mse";
-      fmt::print("{:<14}{:>8.4g}  {:<10}{:>8.3g} %{:>12}   {}\n", name, stored, blocks_of(d),
-                 100 * nearest, stochastic, d.source);
+      text += fmt::format("{:<14}{:>8.4g}  {:<10}{:>8.3g} %{:>12}   {}\n", name, stored,
+                          blocks_of(d), 100 * nearest, stochastic, d.source);
     }
   }
-  fmt::print(
-      "\nBits an element with the usual block and fp32 elements; error: of one encoding of "
-      "Gaussian data,\nL2 norm over that of the data, rounded to nearest and stochastically; of "
-      "linear and exp8 one\nrank's, not that of a sum. `terse scheme` checks one with its options, "
-      "`terse presets` lists\nchoices by collective.\n");
+  return text +
+         "\nBits an element with the usual block and fp32 elements; error: of one encoding of "
+         "Gaussian data, L2 norm over that of the data, rounded to nearest and stochastically; of "
+         "linear and exp8 one rank's, not that of a sum. `terse scheme` checks one with its "
+         "options, `terse presets` lists choices by collective.\n";
 }
 
 }  // namespace
 
 void add_schemes(CLI::App& app) {
   CLI::App* command = app.add_subcommand("schemes", "List the codecs that schemes name");
-  command->callback(print_schemes);
+  command->callback([] { fmt::print("{}", wrapped(table(), columns())); });
 }
 
 }  // namespace terse::cli

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/print.h"
+#include "cli/wrap.h"
 #include "policy/settings.h"
 
 namespace terse::cli {
@@ -21,7 +22,7 @@ void name_strangers() {
 void add_settings(CLI::App& app) {
   CLI::App* command = app.add_subcommand("settings", "List the settings in the environment");
   command->callback([] {
-    fmt::print("{}", describe_settings());
+    fmt::print("{}", wrapped(describe_settings(), columns()));
     name_strangers();
     require_valid(settings());
     if (!settings().policy.rules.empty()) {

@@ -1,5 +1,6 @@
 // Command `terse`: runs programs under the preload library, and explains schemes, policies, plans
 // and settings. Its subcommands have a file each.
+#include <algorithm>
 #include <cstdio>
 #include <system_error>
 
@@ -11,6 +12,7 @@
 #include "cli/option_checks.h"
 #include "cli/print.h"
 #include "cli/version.h"
+#include "cli/wrap.h"
 #include "policy/nearest.h"
 
 namespace {
@@ -18,8 +20,8 @@ namespace {
 using namespace terse::cli;
 
 // Suggestion for an unknown option or command.
-std::string hint_of(const CLI::App& app) {
-  for (const std::string& word : app.remaining(true)) {
+std::string hint_of(const CLI::App& app, const std::vector<std::string>& unexpected) {
+  for (const std::string& word : unexpected) {
     std::vector<std::string> names;
     if (!word.starts_with("-"))
       for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -34,6 +36,25 @@ std::string hint_of(const CLI::App& app) {
       return fmt::format("; did you mean {}?", meant);
   }
   return "";
+}
+
+// Words that no option takes, in the order of the command line, which CLI11 does not keep.
+std::vector<std::string> unexpected_words(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> left = app.remaining(true), found;
+  for (int i = 1; i < argc; ++i)
+    if (const auto at = std::ranges::find(left, argv[i]); at != left.end()) {
+      found.push_back(*at);
+      left.erase(at);
+    }
+  return left.empty() ? found : app.remaining(true);
+}
+
+std::string what_is_refused(const CLI::ParseError& error,
+                            const std::vector<std::string>& unexpected) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  return fmt::format("The following {} not expected: {}",
+                     unexpected.size() == 1 ? "argument was" : "arguments were",
+                     fmt::join(unexpected, " "));
 }
 
 // The program's own help has a few examples, a command's all of its own.
@@ -59,7 +80,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);  // names an unknown command
   app.footer(
       "Exit status: 0 done, 1 a failure, 2 a bad command line. `terse run` ends with the program's "
-      "own,\nor 127 where there is no such program and 126 where it cannot be run.");
+      "own, or 127 where there is no such program and 126 where it cannot be run.");
   int status = kDone;
   for (const auto add : {add_explain, add_scheme, add_schemes, add_presets, add_plan, add_settings,
                          add_forecast, add_completion})
@@ -70,14 +91,17 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) refuse("a command is missing");
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", has_colors(stdout) ? colored_help(app.help()) : app.help());
+    const std::string help = wrapped(app.help(), columns());
+    fmt::print("{}", has_colors(stdout) ? colored_help(help) : help);
     return kDone;
   } catch (const CLI::Success& asked) {  // for the version, or the manual
     return app.exit(asked);
   } catch (const CLI::ParseError& e) {
+    const std::vector<std::string> unexpected = unexpected_words(app, argc, argv);
+    const std::string refused = what_is_refused(e, unexpected);
     fmt::print(stderr, "{} {}{}\nTry terse --help, or --help after its commands.\n",
-               complaint_prefix(), terse::printable(terse::shortened_within(e.what(), 1000)),
-               hint_of(app));
+               complaint_prefix(), terse::printable(terse::shortened_within(refused, 1000)),
+               hint_of(app, unexpected));
     return kBadUsage;
   }
   return status;

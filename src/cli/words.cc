@@ -21,9 +21,8 @@ std::vector<std::string> choices_in(const std::string& type) {
   return choices;
 }
 
-Word word_of(const CLI::Option& option) {
-  Word word{option.get_lnames().empty() ? option.get_name(true) : "--" + option.get_lnames()[0],
-            option.get_description(), "", choices_in(option.get_type_name())};
+Word word_of(const CLI::Option& option, const std::string& name) {
+  Word word{name, option.get_description(), "", choices_in(option.get_type_name())};
   if (option.get_items_expected_max() == 0) return word;
   if (word.takes_scheme()) word.choices = scheme_words();
   word.value = "VALUE";
@@ -32,8 +31,12 @@ Word word_of(const CLI::Option& option) {
 
 Command command_of(const CLI::App& app, const std::string& name) {
   Command command{name, app.get_description(), {}, {}};
-  for (const CLI::Option* option : app.get_options())
-    (option->get_positional() ? command.operands : command.options).push_back(word_of(*option));
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional())
+      command.operands.push_back(word_of(*option, option->get_name(true)));
+    if (!option->get_lnames().empty())
+      command.options.push_back(word_of(*option, "--" + option->get_lnames()[0]));
+  }
   return command;
 }
 

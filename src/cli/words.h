@@ -13,7 +13,9 @@ struct Word {
   std::string value;                 // placeholder of its value; empty: it takes none
   std::vector<std::string> choices;  // of the value, if they are few
 
-  bool takes_scheme() const { return name == "--scheme" || name == "--schemes"; }
+  bool takes_scheme() const {
+    return name == "--scheme" || name == "--schemes" || name == "SCHEME";
+  }
 };
 
 struct Command {

@@ -52,7 +52,7 @@ def program(collective):
 def planned(collective, size, ranks, nodes, scheme):
     """(bytes out of a node, the same of NCCL) as terse explains a call of fp32."""
     explained = subprocess.run(
-        [os.path.join(BUILD, "bin", "terse"), "explain", "--collective", collective, "--bytes",
+        [os.path.join(BUILD, "bin", "terse"), "explain", "--cpu", "--collective", collective, "--bytes",
          str(size), "--ranks", str(ranks), "--nodes", str(nodes), "--scheme", scheme],
         capture_output=True, text=True, check=True).stdout
     said = re.search(r"^a node .*\((\d+) B\) to others in place of .*\((\d+) B\)", explained,

@@ -19,7 +19,10 @@ from local_ranks import environment  # noqa: E402
 
 
 def terse(*words, **settings):
-    """Exit status, standard output and standard error."""
+    """Exit status, standard output and standard error. What is explained is for CPUs unless the words
+    say otherwise, whatever the build is for."""
+    if words[:1] == ("explain",) and not {"--gpu", "--device", "--profile"} & set(words):
+        words = ("explain", "--cpu", *words[1:])
     done = subprocess.run([TERSE, *words], env=environment(**settings), text=True, capture_output=True,
                           timeout=60)
     return done.returncode, done.stdout, done.stderr
@@ -39,7 +42,7 @@ class SettingsTable(unittest.TestCase):
     PATH = os.path.join(EXAMPLES, os.pardir, "docs", "SETTINGS.md")
 
     def test_it_is_that_of_the_program(self):
-        _, out, _ = terse("settings")
+        _, out, _ = terse("settings", COLUMNS="10000")
         rows = ["| setting | meaning | same on all ranks |", "|---|---|---|"]
         for name, meaning in (line.split(None, 1) for line in out.splitlines()):
             alike = " yes" if meaning.endswith(self.ALIKE) else ""
@@ -61,6 +64,8 @@ class Usage(unittest.TestCase):
         for error, *words in (
                 ("a command is missing",),
                 ("The following argument was not expected: explan; did you mean explain?", "explan"),
+                ("The following arguments were not expected: rnu -- python train.py; did you mean run?",
+                 "rnu", "--", "python", "train.py"),
                 ("--policy excludes --scheme", "explain", "--scheme", "int8", "--policy", "p"),
                 (ranks.format("x", 1), "explain", "--ranks", "x"),
                 (ranks.format(2**31 - 1, 1), "explain", "--ranks", str(2**31 - 1)),
@@ -316,16 +321,16 @@ class Explain(unittest.TestCase):
     def test_a_call_between_nodes(self):
         self.says("""\
 call       reducescatter, 64 MiB (67108864 B), float32, sum, 8 ranks on 2 nodes, communicator "dp", on CPUs (--gpu: on GPUs)
-passed by  rule 1 (line 22), for its name: name=mesh_tp* -> off
-passed by  rule 2 (line 27), for its name: name=*TENSOR* -> off
-passed by  rule 3 (line 33), for its collective: allgather dtype=float16,bfloat16 bytes=1M.. \
+no match   rule 1 (line 22), by its name: name=mesh_tp* -> off
+no match   rule 2 (line 27), by its name: name=*TENSOR* -> off
+no match   rule 3 (line 33), by its collective: allgather dtype=float16,bfloat16 bytes=1M.. \
 nodes=2.. -> minmax8:block=1024,round=shift
 rule       rule 4 (line 41): allreduce,reducescatter dtype=float32 bytes=1M.. nodes=2.. -> \
 int4:block=128,round=stochastic
 scheme     int4:block=128,round=stochastic, 4.25 bits an element: 1/7.529 of fp32, 1/3.765 of fp16 \
 and bf16
 algorithm  hierarchical ReduceScatter: 2 nodes of 4 ranks: the fewest bytes between them
-plan       66 steps, 18 of them exchanges, scratch 2.926 MiB (3068160 B)
+plan       66 steps, 18 of them exchanges, scratch 2.924 MiB (3065856 B)
 a rank     sends 7.438 MiB (7798784 B) in place of 56 MiB (58720256 B): 1/7.529
 a node     sends 4.25 MiB (4456448 B) to others in place of 56 MiB (58720256 B): 1/13.18
 each node's link, shared by 4 ranks at 10gbit: 4.25 MiB (4456448 B) in 3.57 ms, native 56 MiB \
@@ -348,21 +353,21 @@ native                             168 MiB (176160768 B)         56 MiB (5872025
                 ", on CPUs (--gpu: on GPUs)"))
             self.assertEqual(others, [
                 "rule       rule 1: tag=16..31 -> off", "native     the rule says off"] if said else [
-                "passed by  rule 1, for its tag: tag=16..31 -> off",
+                "no match   rule 1, by its tag: tag=16..31 -> off",
                 "rule       none matches", "native     no rule asks for compression"])
         wrong_usage(self, "--tag: x: not a tag such as 7 or 0x100", "explain", "--tag", "x")
 
     def test_each_rank_has_a_link_on_one_node(self):
         self.says("""\
 call       allreduce, 1 MiB (1048576 B), bfloat16, avg, 4 ranks on 1 node, on CPUs (--gpu: on GPUs)
-passed by  rule 1, for its collective: allgather dtype=float32 -> off
-passed by  rule 1, for its collective: allgather bytes=usual.. -> minmax8:block=1024,round=shift
+no match   rule 1, by its collective: allgather dtype=float32 -> off
+no match   rule 1, by its collective: allgather bytes=usual.. -> minmax8:block=1024,round=shift
 rule       rule 1: allreduce,reducescatter bytes=usual.. -> minmax8:block=1024,round=stochastic \
 (preset qsdp)
 scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 of fp32, 1/1.984 of \
 fp16 and bf16
 algorithm  two-shot AllReduce: a large message: bytes count
-plan       6 steps, 2 of them exchanges, scratch 1.012 MiB (1061120 B)
+plan       6 steps, 2 of them exchanges, scratch 1.01 MiB (1058816 B)
 a rank     sends 774 KiB (792576 B) in place of 1.5 MiB (1572864 B): 1/1.984
 each rank's link at 400mbit: 774 KiB (792576 B) in 15.9 ms, native 1.5 MiB (1572864 B) in 31.5 ms: \
 1.98x
@@ -432,12 +437,12 @@ These times are bounds: bytes over bandwidth, without the codec's time and witho
                  "native     there is one rank, and nothing to send\n"),
                 ("--bytes 65532", """\
 call       allreduce, 65532 B, float32, sum, 8 ranks on 1 node, on CPUs (--gpu: on GPUs)
-passed by  rule 1, for its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 64K or more)
+no match   rule 1, by its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 64K or more)
 rule       none matches
 native     the message is smaller than the rules ask for
 """),
-                ("--bytes 4M --gpu", """call       allreduce, 4 MiB (4194304 B), float32, sum, 8 ranks on 1 node, on GPUs
-passed by  rule 1, for its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 8M or more)
+                ("--bytes 4M --gpu", """call       allreduce, 4 MiB (4194304 B), float32, sum, 8 ranks on 1 node, on GPUs (--cpu: on CPUs)
+no match   rule 1, by its bytes: bytes=usual.. -> int8:block=128,round=nearest (usual: 8M or more)
 rule       none matches
 native     the message is smaller than the rules ask for
 """)):
@@ -448,7 +453,7 @@ native     the message is smaller than the rules ask for
             "native     with intra=off PreMulSum is NCCL's: a neighbour would multiply by its own "
             "number"], ""))
         rules = "rules      those of terse run: nodes=2.. -> safe\n"
-        passed = "".join(f"passed by  rule 1, for its {key}: {rule}\n" for key, rule in (
+        passed = "".join(f"no match   rule 1, by its {key}: {rule}\n" for key, rule in (
             ("collective", "allgather dtype=float32 nodes=2.. -> off"),
             ("collective", "allgather bytes=usual.. nodes=2.. -> minmax8:block=128,round=shift"),
             ("nodes", "allreduce,reducescatter bytes=usual.. nodes=2.. -> "
@@ -523,11 +528,24 @@ rule 3: allreduce bytes=usual.. -> minmax4:block=1024,round=stochastic   (preset
 warning: rule 3 is never reached: rule 2 takes all of its calls
 """, ""))
 
+    def test_output_is_as_wide_as_the_terminal(self):
+        for words in (["presets"], ["settings"], ["schemes"], ["--help"], ["explain", "--help"]):
+            for columns, widest in (("60", 60), ("nonsense", 100), (None, 100)):
+                _, out, _ = terse(*words, COLUMNS=columns)
+                wide = [line for line in out.splitlines() if len(line) > widest]
+                # Words that are as wide are not broken.
+                self.assertEqual([line for line in wide if " " in line.strip()], [], words)
+        self.assertEqual(terse("presets", COLUMNS="60")[1].splitlines()[:4], """\
+safe  8 bits, unbiased everywhere, small blocks: an outlier
+      spoils no more than 63 gradients
+  off  native
+    allgather dtype=float32""".splitlines())
+
     def test_presets_are_usable(self):
         code, out, _ = terse("presets")
         self.assertEqual(code, 0)
         table, note = out.split("\n\n")
-        names = [line.split(":")[0] for line in table.splitlines() if not line.startswith(" ")]
+        names = [line.split()[0] for line in table.splitlines() if not line.startswith(" ")]
         self.assertEqual(names, [
             "safe", "safe-fsdp32", "fast", "fast-fsdp32", "qsdp", "qsdp-fsdp32", "qsdp-w6g4",
             "qsdp-w6g4-fsdp32", "qsdp-w4g4", "qsdp-w4g4-fsdp32", "cgx", "ncclx", "fp32-sums", "sdp4bit",
@@ -537,6 +555,39 @@ warning: rule 3 is never reached: rule 2 takes all of its calls
         for name in names:
             self.assertEqual(terse("scheme", name)[0], 0)
         self.assertIn("Leave Broadcast native where it hands out weights", note)
+
+    def test_explains_by_the_profile_nearest_to_a_device(self):
+        call = ("explain", "--dtype", "bf16", "--ranks", "64", "--nodes", "8", "--bytes", "256M")
+        code, out, err = terse(*call, "int4", "--device", "h100", "--network", "400gbit")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("64 ranks on 8 nodes, on GPUs", out)
+        self.assertRegex(out, r'predicted  \S+ ms in place of \S+ ms, [2-9]\.\d\d times as fast as native, '
+                              r'by the profile "h100-8x-3200gbit at 400 Gbit/s", the nearest to H100\n')
+        # By its own network a preset leaves native what gains little.
+        _, out, _ = terse(*call[:-1], "8M", "safe", "--device", "H100")
+        self.assertIn("native     nothing is predicted to be 10 % faster", out)
+        _, out, _ = terse(*call, "auto", "--device", "B200")
+        self.assertIn('by the profile "b200-8x-6400gbit", which models them', out)
+        wrong_usage(self, "--device GTX 1080: no built-in profile is of such GPUs on 8 nodes (terse forecast "
+                          "--list)", *call, "int8", "--device", "GTX 1080")
+        wrong_usage(self, "--network requires --device", *call, "--network", "400gbit", "--gpu")
+        wrong_usage(self, "--gpu excludes --cpu", *call, "--cpu", "--gpu")
+        wrong_usage(self, "--device excludes --profile", *call, "--device", "H100", "--profile", "h100-8x-3200gbit")
+
+    def test_explains_for_what_the_build_is_for(self):
+        module = os.path.join(os.path.dirname(os.path.dirname(TERSE)), "lib", "libterse_cuda.so")
+        out = subprocess.run([TERSE, "explain", "int8"], env=environment(), text=True, capture_output=True,
+                             timeout=60, check=True).stdout
+        self.assertIn("on GPUs (--cpu" if os.path.exists(module) else "on CPUs (--gpu", out)
+
+    def test_options_precede_the_profile_of_the_environment(self):
+        call = ("explain", "int4", "--dtype", "bf16", "--ranks", "64", "--nodes", "8", "--bytes", "256M")
+        profile = {"TERSE_PROFILE": "h100-8x-3200gbit"}
+        self.assertIn('by the profile "h100-8x-3200gbit"\n', terse(*call, "--gpu", **profile)[1])
+        self.assertIn("the nearest to B200", terse(*call, "--device", "B200", **profile)[1])
+        on_cpus = terse(*call, "--cpu", **profile)[1]
+        self.assertIn("on CPUs", on_cpus)
+        self.assertNotIn("predicted", on_cpus)
 
     def test_a_policy_without_rules_is_worth_a_word(self):
         with tempfile.TemporaryDirectory() as folder:

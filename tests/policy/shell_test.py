@@ -9,6 +9,7 @@ import sys
 import unittest
 
 TERSE = sys.argv[1]
+os.environ.pop("COLUMNS", None)
 COMMANDS = {"run", "report", "explain", "scheme", "schemes", "presets", "plan", "settings",
             "forecast", "tune", "compare", "completion"}
 ESCAPE = "\033["

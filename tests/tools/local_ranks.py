@@ -13,7 +13,7 @@ from processes import Result
 # What changes a program that is tested, and what those set who start ranks: a test sets it itself.
 _NOT_THEIRS = re.compile(
     r"(TERSE_|NCCL_TESTS_|OMPI_COMM_WORLD_|PMIX?_|MPI_LOCAL|SLURM_|TORCHELASTIC_|MASTER_).*"
-    r"|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|LD_PRELOAD|NCCL_HOSTID")
+    r"|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)|LD_PRELOAD|NCCL_HOSTID|COLUMNS")
 
 
 def environment(**settings):

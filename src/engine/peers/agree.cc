@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/peers/host_hash.h"
-#include "engine/peers/network.h"
 #include "engine/peers/settings_digest.h"
 #include "engine/peers/vote.h"
 #include "policy/nearest_profile.h"
+#include "policy/this_machine.h"
 
 namespace terse {
 namespace {

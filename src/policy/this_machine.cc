@@ -1,8 +1,9 @@
-#include "engine/peers/network.h"
+#include "policy/this_machine.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 
 namespace terse {
@@ -58,6 +59,17 @@ uint64_t gigabits_of_cards(const fs::path& sys) {
 uint64_t network_gigabits(const std::string& sys) {
   const uint64_t ports = gigabits_of_ports(sys);
   return ports != 0 ? ports : gigabits_of_cards(sys);
+}
+
+std::string gpu_name(const std::string& proc) {
+  constexpr std::string_view kModel = "Model:";  // on the first line
+  std::string name;
+  for_each_in(fs::path(proc) / "driver/nvidia/gpus", [&](const fs::path& gpu) {
+    const std::string line = line_of(gpu / "information");
+    const size_t begin = line.find_first_not_of(" \t", kModel.size());
+    if (line.starts_with(kModel) && begin != line.npos) name = line.substr(begin);
+  });
+  return name;
 }
 
 }  // namespace terse

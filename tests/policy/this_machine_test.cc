@@ -1,5 +1,5 @@
-// Rate of a machine's network, as sysfs has it.
-#include "engine/peers/network.h"
+// A machine's network, as sysfs has it, and its GPUs, as procfs has them.
+#include "policy/this_machine.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // A folder like /sys.
-class Network : public testing::Test {
+class ThisMachine : public testing::Test {
  protected:
-  ~Network() override { fs::remove_all(sys_); }
+  ~ThisMachine() override { fs::remove_all(sys_); }
 
   void add(const std::string& path, const std::string& text) const {
     fs::create_directories((sys_ / path).parent_path());
@@ -34,24 +34,25 @@ class Network : public testing::Test {
     add("class/net/" + name + "/speed", speed);
   }
   uint64_t gigabits() const { return network_gigabits(sys_); }
+  std::string root() const { return sys_; }
 
  private:
   const fs::path sys_ = fs::path(testing::TempDir()) / fmt::format("sys-{}", getpid());
 };
 
-TEST_F(Network, IsTheSumOfItsPorts) {
+TEST_F(ThisMachine, HasTheSumOfItsPorts) {
   for (const char* device : {"mlx5_0", "mlx5_1", "mlx5_2"})
     add_port(device, "4: ACTIVE", "400 Gb/sec (4X NDR)");
   EXPECT_EQ(gigabits(), 1200u);
 }
 
-TEST_F(Network, CountsNoPortThatIsDown) {
+TEST_F(ThisMachine, CountsNoPortThatIsDown) {
   add_port("mlx5_0", "4: ACTIVE", "200 Gb/sec (4X HDR)");
   add_port("mlx5_1", "1: DOWN", "200 Gb/sec (4X HDR)");
   EXPECT_EQ(gigabits(), 200u);
 }
 
-TEST_F(Network, WithoutPortsIsThatOfItsCards) {
+TEST_F(ThisMachine, WithoutPortsHasTheSumOfItsCards) {
   add_card("eth0", "up", "25000");
   add_card("eth1", "up", "25000");
   add_card("eth2", "down", "25000");
@@ -63,7 +64,19 @@ TEST_F(Network, WithoutPortsIsThatOfItsCards) {
   EXPECT_EQ(gigabits(), 100u) << "which then is for other purposes";
 }
 
-TEST_F(Network, MayBeUnknown) {
+TEST_F(ThisMachine, HasTheGpuThatItsDriverNames) {
+  EXPECT_EQ(gpu_name(root()), "");
+  add("driver/nvidia/gpus/0000:1b:00.0/information",
+      "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 18");
+  EXPECT_EQ(gpu_name(root()), "NVIDIA H100 80GB HBM3");
+}
+
+TEST_F(ThisMachine, HasNoGpuWithoutAModel) {
+  add("driver/nvidia/gpus/0000:1b:00.0/information", "IRQ: 18");
+  EXPECT_EQ(gpu_name(root()), "");
+}
+
+TEST_F(ThisMachine, MayHaveAnUnknownNetwork) {
   EXPECT_EQ(gigabits(), 0u);
   add_port("mlx5_0", "4: ACTIVE", "fast");
   EXPECT_EQ(gigabits(), 0u);
