@@ -17,6 +17,8 @@ PAPERS = {
     "weights4-delta": "allgather -> int4:block=2048,delta=inplace",
     "weights4-shadow": "allgather -> int4:block=2048,delta=shadow",
     "gradients4": "reducescatter,allreduce -> int4:block=128,round=stochastic",
+    "gradients3": "reducescatter,allreduce -> int3:block=128,round=stochastic",
+    "gradients2": "reducescatter,allreduce -> int2:block=128,round=stochastic",
     "gradients4-twolevel": "reducescatter,allreduce -> int4:block=128,round=stochastic,intra=int8",
     "gradients4-twolevel-hadamard":
         "reducescatter,allreduce -> int4:block=128,round=stochastic,intra=int8,hadamard=32",
