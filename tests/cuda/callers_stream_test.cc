@@ -136,26 +136,10 @@ TEST(CallersStream, MayBeDestroyedAfterItsCall) {
 TEST(CallersStream, OfARecordingIsWaitedForByTheOthers) {
   play_ranks(2, [&](Player& player) {
     const DeviceStream stream, other;
-    const DeviceEvent fork, join;
     Piece first(player, small_call()), second(player, small_call());
     first.play(0, stream.get());
-    for (int again = 0; again < 2; ++again) {  // the second graph takes the streams of the first
-      const RecordedGraph graph(stream.get(), [&] {
-        must(cudaEventRecord(fork.get(), stream.get()));
-        must(cudaStreamWaitEvent(other.get(), fork.get(), 0));
-        first.enqueue(stream.get());
-        second.enqueue(other.get());
-        must(cudaEventRecord(join.get(), other.get()));
-        must(cudaStreamWaitEvent(stream.get(), join.get(), 0));
-      });
-      for (unsigned k = 0; k < 6; ++k) {
-        first.feed(2 * k, stream.get());
-        second.feed(2 * k + 1, stream.get());
-        graph.launch(stream.get());
-        first.expect(stream.get(), 2 * k);
-        second.expect(stream.get(), 2 * k + 1);
-      }
-    }
+    for (int again = 0; again < 2; ++again)  // the second graph takes the streams of the first
+      expect_forked(first, stream.get(), second, other.get());
   });
 }
 

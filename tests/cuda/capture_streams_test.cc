@@ -52,26 +52,10 @@ TEST(CaptureStreams, KeepsTheOrderOfTheStream) {
 TEST(CaptureStreams, CallsOnForkedStreamsFollowEachOther) {
   play_ranks(2, [&](Player& player) {
     const DeviceStream stream, other;
-    const DeviceEvent fork, join;
-    const char* scheme = "int7:round=stochastic";
-    Piece first(player, call_of(Collective::kAllReduce, scheme, 20'000));
-    Piece second(player, call_of(Collective::kAllReduce, scheme, 20'000));
+    const Call call = call_of(Collective::kAllReduce, "int7:round=stochastic", 20'000);
+    Piece first(player, call), second(player, call);
     first.play(0, stream.get());
-    const RecordedGraph graph(stream.get(), [&] {
-      must(cudaEventRecord(fork.get(), stream.get()));
-      must(cudaStreamWaitEvent(other.get(), fork.get(), 0));
-      first.enqueue(stream.get());
-      second.enqueue(other.get());
-      must(cudaEventRecord(join.get(), other.get()));
-      must(cudaStreamWaitEvent(stream.get(), join.get(), 0));
-    });
-    for (unsigned k = 0; k < 6; ++k) {
-      first.feed(2 * k, stream.get());
-      second.feed(2 * k + 1, stream.get());
-      graph.launch(stream.get());
-      first.expect(stream.get(), 2 * k);
-      second.expect(stream.get(), 2 * k + 1);
-    }
+    expect_forked(first, stream.get(), second, other.get());
   });
 }
 
