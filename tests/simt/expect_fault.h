@@ -25,19 +25,23 @@ std::optional<Fault> fault_of(const Launch& launch, const Body& body) {
   return std::nullopt;
 }
 
-// Each seed makes `body` fail, and says one of `words`, which are alternatives between '|'.
+// Returns true if the message has one of `words`, which are alternatives between '|'.
+inline bool says(const Fault& fault, const std::string& words) {
+  const std::string what = fault.what();
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = words.find('|', begin);
+    if (what.find(words.substr(begin, end - begin)) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Each seed makes `body` fail, and says one of `words`.
 template <class Shared = Nothing, class Body>
 void expect_fault(Launch launch, const std::string& words, const Body& body) {
   for (launch.seed = 0; launch.seed < kSeeds; ++launch.seed) {
     const std::optional<Fault> fault = fault_of<Shared>(launch, body);
     ASSERT_TRUE(fault.has_value()) << "seed " << launch.seed;
-    bool said = false;
-    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-      end = words.find('|', begin);
-      said = said ||
-             std::string(fault->what()).find(words.substr(begin, end - begin)) != std::string::npos;
-    }
-    EXPECT_TRUE(said) << "seed " << launch.seed << ": " << fault->what();
+    EXPECT_TRUE(says(*fault, words)) << "seed " << launch.seed << ": " << fault->what();
   }
 }
 

@@ -174,6 +174,7 @@ T load(const T* from, Site site = Site::here()) {
   internal::processor().step(site);
   from = internal::place(from, Mistake::kLoadsFurther, site);
   internal::check_global(internal::Operation::kLoad, from, sizeof(T), site);
+  internal::processor().touch(internal::Operation::kLoad, from, sizeof(T), site);
   T value;
   std::memcpy(&value, from, sizeof(T));
   return value;
@@ -185,6 +186,7 @@ void store(T* to, T value, Site site = Site::here()) {
   internal::processor().step(site);
   to = internal::place(to, Mistake::kStoresFurther, site);
   internal::check_global(internal::Operation::kStore, to, sizeof(T), site);
+  internal::processor().touch(internal::Operation::kStore, to, sizeof(T), site);
   std::memcpy(to, &value, sizeof(T));
 }
 
@@ -210,6 +212,7 @@ T atomic_add(T* to, T value, Site site = Site::here()) {
   internal::processor().step(site);
   to = internal::place(to, Mistake::kStoresFurther, site);
   internal::check_global(internal::Operation::kAtomicAdd, to, sizeof(T), site);
+  internal::processor().touch(internal::Operation::kAtomicAdd, to, sizeof(T), site);
   T old;
   std::memcpy(&old, to, sizeof(T));
   T sum;
@@ -228,6 +231,7 @@ inline void atomic_max(uint32_t* to, uint32_t value, Site site = Site::here()) {
   internal::processor().step(site);
   to = internal::place(to, Mistake::kStoresFurther, site);
   internal::check_global(internal::Operation::kAtomicMax, to, sizeof(*to), site);
+  internal::processor().touch(internal::Operation::kAtomicMax, to, sizeof(*to), site);
   if (*to < value) *to = value;
 }
 

@@ -15,6 +15,10 @@ std::string to_string(const Plant& plant) {
       return fmt::format("the store at {} is one element further", site);
     case Mistake::kLoadsFurther:
       return fmt::format("the load at {} is one element further", site);
+    case Mistake::kNoRelease:
+      return fmt::format("the release at {} orders nothing", site);
+    case Mistake::kNoAcquire:
+      return fmt::format("the acquire at {} orders nothing", site);
   }
   return "";
 }

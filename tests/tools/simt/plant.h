@@ -16,6 +16,8 @@ enum class Mistake {
   kWrongLane,      // a shuffle reads from the neighbour of the lane that it should read from
   kStoresFurther,  // the element after the one that it should
   kLoadsFurther,
+  kNoRelease,  // a flag is given a value that says nothing of what was before
+  kNoAcquire,  // a flag is looked at as if it said nothing
 };
 
 // A mistake at a call of a function of arch.h.

@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 #include "fault.h"
 
 namespace terse::simt::internal {
 
 Processor::Processor(const Launch& launch, size_t shared_bytes, size_t shared_alignment,
-                     const Body& body)
+                     const Body& body, const Placement& placement)
     : launch_(launch),
       body_(body),
+      place_(placement),
       shared_(shared_bytes, shared_alignment, (launch.threads + kLanes - 1) / kLanes),
       random_(launch.seed),
       threads_(launch.threads),
@@ -22,25 +24,37 @@ Processor::Processor(const Launch& launch, size_t shared_bytes, size_t shared_al
   if (current_processor != nullptr) throw std::logic_error("a kernel cannot launch another");
   for (uint32_t i = 0; i < launch.threads; ++i) {
     threads_[i].index = i;
-    threads_[i].fiber = &pooled_fiber(i);
+    threads_[i].fiber = &pooled_fiber(place_.first_thread() + i);
   }
-  current_processor = this;
 }
-
-Processor::~Processor() { current_processor = nullptr; }
 
 void Processor::run_block(uint32_t index) {
   start_block(index);
-  while (Thread* thread = next()) {
-    running_ = thread;
-    thread->fiber->resume();
-    if (failure_ != nullptr) break;
-  }
-  if (failure_ == nullptr && exited_ < threads_.size()) failure_ = stuck();
+  while (can_go_on() && failure_ == nullptr) go_on();
+  if (failure_ == nullptr && !has_ended()) failure_ = stuck();
   if (failure_ != nullptr) {
     cancel();
     report_failure();
   }
+}
+
+namespace {
+
+// While it lives, kernel source runs on the processor.
+class Turn {
+ public:
+  explicit Turn(Processor* processor) { current_processor = processor; }
+  ~Turn() { current_processor = nullptr; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+};
+
+}  // namespace
+
+void Processor::go_on() {
+  const Turn turn(this);
+  running_ = next();
+  running_->fiber->resume();
 }
 
 void Processor::start_block(uint32_t index) {
@@ -58,7 +72,8 @@ void Processor::start_block(uint32_t index) {
         [](void* argument) { processor().execute(*static_cast<Thread*>(argument)); }, &thread);
   }
   ready_.clear();
-  release(threads_);
+  pausing_.clear();
+  release(std::span<Thread>(threads_));
 }
 
 // Different bugs show under different habits: when threads keep step, when some warps or some lanes
@@ -144,7 +159,10 @@ uint32_t Processor::meet_warp(Activity what, uint32_t value, uint32_t source, Si
     if (!together(lanes))
       fail(site, "the lanes of a warp wait at different collectives: " + describe(lanes));
     what == Activity::kBallot ? warp.vote() : warp.exchange();
-    if (what == Activity::kSyncWarp) shared_.warp_synced(me.warp());
+    if (what == Activity::kSyncWarp) {
+      shared_.warp_synced(me.warp());
+      if (place_.windows != nullptr) place_.windows->meet(place_.first_thread() + first, kLanes);
+    }
     release(lanes);
   }
   suspend();
@@ -159,13 +177,58 @@ void Processor::meet_block(Site site) {
       fail(site, "the threads of a block wait at different barriers: " + describe(threads_));
     at_barrier_ = 0;
     shared_.block_synced();
-    release(threads_);
+    if (place_.windows != nullptr) place_.windows->meet(place_.first_thread(), threads_.size());
+    release(std::span<Thread>(threads_));
   }
   suspend();
 }
 
+WindowMemory& Processor::windows(Site site) const {
+  if (place_.windows == nullptr) fail(site, "flags are for the kernels of a machine");
+  return *place_.windows;
+}
+
+void Processor::release(uint32_t* flag, uint32_t value, Site site) {
+  step(site);
+  windows(site).release(flag, value, number(), site, !makes(Mistake::kNoRelease, site));
+}
+
+uint32_t Processor::acquire(const uint32_t* flag, Site site) {
+  step(site);
+  running_->flag = flag;
+  if (!std::exchange(running_->looks, true)) running_->delivered = windows(site).delivered();
+  return windows(site).acquire(flag, number(), site, !makes(Mistake::kNoAcquire, site));
+}
+
+void Processor::pause(Site site) {
+  count_steps(1, site);
+  Thread& me = *running_;
+  me.looks = false;
+  const bool may_have_changed = windows(site).delivered() != me.delivered;
+  me.wait_at(Activity::kPause, site);
+  (may_have_changed ? ready_ : pausing_).push_back(&me);
+  suspend();
+  me.activity = Activity::kRunning;
+}
+
+void Processor::wake() {
+  ready_.insert(ready_.end(), pausing_.begin(), pausing_.end());
+  pausing_.clear();
+}
+
+std::string Processor::waits() const {
+  std::string text = fmt::format("rank {}, block {}: {}", place_.rank, block_, describe(threads_));
+  const uint32_t* last = nullptr;
+  for (const Thread* thread : pausing_)
+    if (std::exchange(last, thread->flag) != thread->flag)
+      text += fmt::format(", for {}", place_.windows->place(thread->flag));
+  return text;
+}
+
 void Processor::fail(Site site, const std::string& what) const {
-  throw Fault(block_, running_->index, fmt::format("{} ({})", what, to_string(site)));
+  const std::string rank =
+      place_.windows == nullptr ? "" : fmt::format("of rank {}: ", place_.rank);
+  throw Fault(block_, running_->index, fmt::format("{}{} ({})", rank, what, to_string(site)));
 }
 
 std::exception_ptr Processor::stuck() const {
@@ -175,8 +238,8 @@ std::exception_ptr Processor::stuck() const {
   return std::make_exception_ptr(Fault(block_, waiting->index, "deadlock: " + describe(threads_)));
 }
 
-// Unwinds the threads that are in the middle of something.
 void Processor::cancel() {
+  const Turn turn(this);
   cancelling_ = true;
   for (Thread& thread : threads_) {
     running_ = &thread;

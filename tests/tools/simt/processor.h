@@ -1,4 +1,5 @@
 // Runs one block at a time: draws which thread goes on, lets threads meet, finds out when none can.
+// In a machine (machine.h) it takes turns with other blocks, and its threads may wait for flags.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +15,43 @@
 #include "site.h"
 #include "thread.h"
 #include "warp.h"
+#include "window_memory.h"
 
 namespace terse::simt::internal {
+
+// A block's place in a machine.
+struct Placement {
+  WindowMemory* windows = nullptr;  // null: there is no machine
+  uint32_t rank = 0, block = 0;
+
+  size_t first_thread() const {
+    return windows == nullptr ? 0 : windows->numbers().of_block(rank, block);
+  }
+};
 
 class Processor {
  public:
   using Body = std::function<void(void* shared)>;
 
-  // One for each OS thread at a time.
-  Processor(const Launch& launch, size_t shared_bytes, size_t shared_alignment, const Body& body);
-  ~Processor();
+  // One for each OS thread at a time, but in a machine.
+  Processor(const Launch& launch, size_t shared_bytes, size_t shared_alignment, const Body& body,
+            const Placement& placement = {});
   Processor(const Processor&) = delete;
   Processor& operator=(const Processor&) = delete;
 
   void run_block(uint32_t index);
+
+  // A block's turns, one after another.
+  void start_block(uint32_t index);
+  bool can_go_on() const { return !ready_.empty(); }
+  void go_on();  // a thread, until it waits, or others go first
+  bool has_ended() const { return exited_ == threads_.size(); }
+  bool has_failed() const { return failure_ != nullptr; }
+  void wake();  // who waits for a flag
+  // Unwinds the threads that are in the middle of something.
+  void cancel();
+  [[noreturn]] void report_failure() const;
+  std::string waits() const;  // who is at what
 
   // The rest is for the running thread.
   const Launch& launch() const { return launch_; }
@@ -57,6 +81,15 @@ class Processor {
     shared_.add(to, bytes, running_->index, site);
   }
 
+  // Before an access to global memory, of which others may look at windows.
+  void touch(Operation operation, const void* at, size_t bytes, Site site) {
+    if (place_.windows != nullptr) [[unlikely]]
+      place_.windows->touch(operation, at, bytes, number(), site);
+  }
+  void release(uint32_t* flag, uint32_t value, Site site);
+  uint32_t acquire(const uint32_t* flag, Site site);
+  void pause(Site site);
+
   // What the lane gets from the warp's collective.
   uint32_t meet_warp(Activity what, uint32_t value, uint32_t source, Site site);
   void meet_block(Site site);
@@ -66,7 +99,8 @@ class Processor {
  private:
   struct Cancelled {};  // thrown through the bodies of threads that cannot go on
 
-  void start_block(uint32_t index);
+  size_t number() const { return place_.first_thread() + running_->index; }
+  WindowMemory& windows(Site site) const;
   void draw_habits();
   void execute(Thread& thread);
   Thread* next();
@@ -75,11 +109,10 @@ class Processor {
   void release(std::span<Thread> threads);
   void count_steps(uint64_t steps, Site site);
   std::exception_ptr stuck() const;
-  void cancel();
-  [[noreturn]] void report_failure() const;
 
   const Launch launch_;
   const Body& body_;
+  const Placement place_;
   SharedMemory shared_;
   Random random_;
   uint32_t block_ = 0;
@@ -87,7 +120,7 @@ class Processor {
 
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
-  std::vector<Thread*> ready_;
+  std::vector<Thread*> ready_, pausing_;
   Thread* running_ = nullptr;
   uint32_t at_barrier_ = 0;
   uint32_t exited_ = 0;

@@ -32,6 +32,8 @@ std::string at(const Thread& thread) {
       return call("sync_warp");
     case Activity::kSyncBlock:
       return call("sync_block");
+    case Activity::kPause:
+      return call("pause");
     case Activity::kExited:
       return "exited";
   }

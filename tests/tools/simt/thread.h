@@ -11,13 +11,25 @@
 
 namespace terse::simt::internal {
 
-enum class Activity { kRunning, kShuffleXor, kShuffle, kBallot, kSyncWarp, kSyncBlock, kExited };
+enum class Activity {
+  kRunning,
+  kShuffleXor,
+  kShuffle,
+  kBallot,
+  kSyncWarp,
+  kSyncBlock,
+  kPause,
+  kExited
+};
 
 struct Thread {
   uint32_t index = 0;
   Fiber* fiber = nullptr;
   Activity activity = Activity::kRunning;
-  Site site;  // of what it waits at
+  Site site;                       // of what it waits at
+  const uint32_t* flag = nullptr;  // that it has looked at last
+  bool looks = false;              // at flags, since it paused
+  uint64_t delivered = 0;          // flags' values that had arrived at its first look
 
   uint32_t warp() const { return index / kLanes; }
   uint32_t lane() const { return index % kLanes; }

@@ -1,0 +1,24 @@
+// Flags by which kernels of several ranks wait for each other, on the CPU: words of windows, each
+// of which one thread writes.
+#pragma once
+
+#include <cstdint>
+
+#include "processor.h"
+
+namespace terse::simt {
+
+// Gives the flag a value, behind all that the thread has done, and knows to be done.
+inline void release(uint32_t* flag, uint32_t value, Site site = Site::here()) {
+  internal::processor().release(flag, value, site);
+}
+
+// Returns the flag's value; what was before its release is before what the thread does then.
+inline uint32_t acquire(const uint32_t* flag, Site site = Site::here()) {
+  return internal::processor().acquire(flag, site);
+}
+
+// Lets others go on, between two looks at a flag.
+inline void pause(Site site = Site::here()) { internal::processor().pause(site); }
+
+}  // namespace terse::simt
