@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config git python3 python3-dev python3-venv
   libucx-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libgtest-dev
-  libbenchmark-dev libboost-context-dev libopenmpi-dev openmpi-bin iproute2
+  libbenchmark-dev libboost-context-dev libopenmpi-dev openmpi-bin iproute2 spin
 )
 for package in "$@"; do packages+=("$package"); done
 
