@@ -47,7 +47,7 @@ class Fused(unittest.TestCase):
         self.assertGreater(states, 1_000_000)
 
     def test_two_units(self):
-        self.assertEqual(check("CALLS=1")[0], None)
+        self.assertEqual(check("CALLS=1", "NOBODY_GIVES_UP")[0], None)
         self.assertEqual(check("CALLS=2", "RANKS=2")[0], None)
         self.assertEqual(check("CALLS=3", "RANKS=2", "NOBODY_GIVES_UP")[0], None)
 
