@@ -206,8 +206,8 @@ struct IntegerCoder {
     const float v = quantizer.scaled(x);
     if constexpr (rounding == Rounding::kNearest) return byte_nearest(v);
     const Small code =
-        rounding == Rounding::kShift ? biased_nearest(v) : biased_down(add(v, uniform(random)));
-    return static_cast<uint32_t>(clamp(code, biased(range)));
+        rounding == Rounding::kShift ? round_nearest(v) : round_down(add(v, uniform(random)));
+    return static_cast<uint32_t>(clamp(code, range));
   }
 };
 
@@ -226,9 +226,10 @@ struct StochasticSymmetricCoder {
   int bits;
 
   TERSE_INLINE uint32_t operator()(float x, uint16_t random) const {
-    const Small code = biased_down(add(quantizer.scaled(x), uniform(random)));
-    const Small most = biased(symmetric_range(kMaxBits)).high;
-    return static_cast<uint32_t>(bits == kMaxBits && code > most ? most : code);
+    const float units = add(quantizer.scaled(x), uniform(random));
+    if (bits < kMaxBits) return byte_below(units);
+    const Small code = round_down(units), most = symmetric_range(kMaxBits).high;
+    return static_cast<uint32_t>(code < most ? code : most);
   }
 };
 

@@ -134,29 +134,19 @@ TERSE_INLINE int32_t integer_below(float x) {
 }
 TERSE_INLINE Small round_down(float x) { return static_cast<Small>(integer_below(x)); }
 
+// Rounds down, into the lowest byte of the word likewise.
+TERSE_INLINE uint32_t byte_below(float x) {
+#ifdef __CUDA_ARCH__
+  return float_bits(__fadd_rd(x, kPush));
+#else
+  return static_cast<uint32_t>(integer_below(x));
+#endif
+}
+
 // Both ends included.
 struct Range {
   Small low, high;
 };
-
-// Rounded numbers with kRoundedZero added, of which the lowest byte has no bits: it costs a GPU an
-// operation to take that off.
-#ifdef __CUDA_ARCH__
-constexpr Small kRoundedZero = 0x4b400000;  // kPush's bits
-TERSE_INLINE Small biased_nearest(float x) { return static_cast<Small>(float_bits(add(x, kPush))); }
-TERSE_INLINE Small biased_down(float x) {
-  return static_cast<Small>(float_bits(__fadd_rd(x, kPush)));
-}
-#else
-constexpr Small kRoundedZero = 0;
-TERSE_INLINE Small biased_nearest(float x) { return round_nearest(x); }
-TERSE_INLINE Small biased_down(float x) { return round_down(x); }
-#endif
-
-TERSE_INLINE Range biased(const Range& range) {
-  return {static_cast<Small>(range.low + kRoundedZero),
-          static_cast<Small>(range.high + kRoundedZero)};
-}
 
 TERSE_INLINE Small clamp(Small x, const Range& range) {
   const Small bounded = x < range.high ? x : range.high;
