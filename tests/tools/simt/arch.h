@@ -43,6 +43,13 @@ T* place(T* at, Mistake mistake, Site site) {
   return at + processor().makes(mistake, site);
 }
 
+// Before an access to global memory, which must be allowed, and in an order with others' to
+// windows.
+inline void reach(Operation operation, const void* at, size_t bytes, Site site) {
+  check_global(operation, at, bytes, site);
+  processor().touch(operation, at, bytes, site);
+}
+
 // The lane that a shuffle reads from.
 inline uint32_t source_lane(uint32_t lane, Site site) {
   return processor().makes(Mistake::kWrongLane, site) ? lane ^ 1 : lane;
@@ -173,8 +180,7 @@ T load(const T* from, Site site = Site::here()) {
   static_assert(internal::kAccessible<T>);
   internal::processor().step(site);
   from = internal::place(from, Mistake::kLoadsFurther, site);
-  internal::check_global(internal::Operation::kLoad, from, sizeof(T), site);
-  internal::processor().touch(internal::Operation::kLoad, from, sizeof(T), site);
+  internal::reach(internal::Operation::kLoad, from, sizeof(T), site);
   T value;
   std::memcpy(&value, from, sizeof(T));
   return value;
@@ -185,8 +191,7 @@ void store(T* to, T value, Site site = Site::here()) {
   static_assert(internal::kAccessible<T>);
   internal::processor().step(site);
   to = internal::place(to, Mistake::kStoresFurther, site);
-  internal::check_global(internal::Operation::kStore, to, sizeof(T), site);
-  internal::processor().touch(internal::Operation::kStore, to, sizeof(T), site);
+  internal::reach(internal::Operation::kStore, to, sizeof(T), site);
   std::memcpy(to, &value, sizeof(T));
 }
 
@@ -211,8 +216,7 @@ T atomic_add(T* to, T value, Site site = Site::here()) {
   static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
   internal::processor().step(site);
   to = internal::place(to, Mistake::kStoresFurther, site);
-  internal::check_global(internal::Operation::kAtomicAdd, to, sizeof(T), site);
-  internal::processor().touch(internal::Operation::kAtomicAdd, to, sizeof(T), site);
+  internal::reach(internal::Operation::kAtomicAdd, to, sizeof(T), site);
   T old;
   std::memcpy(&old, to, sizeof(T));
   T sum;
@@ -230,8 +234,7 @@ T atomic_add(T* to, T value, Site site = Site::here()) {
 inline void atomic_max(uint32_t* to, uint32_t value, Site site = Site::here()) {
   internal::processor().step(site);
   to = internal::place(to, Mistake::kStoresFurther, site);
-  internal::check_global(internal::Operation::kAtomicMax, to, sizeof(*to), site);
-  internal::processor().touch(internal::Operation::kAtomicMax, to, sizeof(*to), site);
+  internal::reach(internal::Operation::kAtomicMax, to, sizeof(*to), site);
   if (*to < value) *to = value;
 }
 

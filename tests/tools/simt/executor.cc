@@ -1,7 +1,6 @@
 #include "executor.h"
 
 #include <numeric>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -11,8 +10,7 @@ namespace terse::simt::internal {
 
 void run(const Launch& launch, size_t shared_bytes, size_t shared_alignment,
          const std::function<void(void* shared)>& body) {
-  if (launch.blocks == 0 || launch.threads == 0 || launch.threads > 1024)
-    throw std::invalid_argument("a launch needs blocks of 1 to 1024 threads");
+  require_possible(launch);
   Processor processor(launch, shared_bytes, shared_alignment, body);
   Random random(launch.seed);
   std::vector<uint32_t> order(launch.blocks);

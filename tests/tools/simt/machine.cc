@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
-#include <stdexcept>
 
 #include "processor.h"
 
@@ -17,8 +16,7 @@ Numbers numbers_of(const Machine& machine) {
   Numbers numbers{machine.ranks.size(), 1, 1};
   for (const auto& kernels : machine.ranks)
     for (const Kernel& each : kernels) {
-      if (each.launch.blocks == 0 || each.launch.threads == 0 || each.launch.threads > 1024)
-        throw std::invalid_argument("a launch needs blocks of 1 to 1024 threads");
+      require_possible(each.launch);
       numbers.blocks = std::max<size_t>(numbers.blocks, each.launch.blocks);
       numbers.threads = std::max<size_t>(numbers.threads, each.launch.threads);
     }

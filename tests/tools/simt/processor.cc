@@ -11,6 +11,11 @@
 
 namespace terse::simt::internal {
 
+void require_possible(const Launch& launch) {
+  if (launch.blocks == 0 || launch.threads == 0 || launch.threads > 1024)
+    throw std::invalid_argument("a launch needs blocks of 1 to 1024 threads");
+}
+
 Processor::Processor(const Launch& launch, size_t shared_bytes, size_t shared_alignment,
                      const Body& body, const Placement& placement)
     : launch_(launch),

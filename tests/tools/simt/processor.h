@@ -19,6 +19,9 @@
 
 namespace terse::simt::internal {
 
+// Throws std::invalid_argument if no GPU could do it.
+void require_possible(const Launch& launch);
+
 // A block's place in a machine.
 struct Placement {
   WindowMemory* windows = nullptr;  // null: there is no machine
