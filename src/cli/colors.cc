@@ -1,7 +1,10 @@
 #include "cli/colors.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -10,6 +13,8 @@ namespace {
 
 constexpr std::string_view kBold = "\033[1m", kGreen = "\033[32m", kRed = "\033[1;31m",
                            kNone = "\033[0m";
+
+constexpr size_t kDefaultColumns = 100, kMinColumns = 40;
 
 bool is_given(const char* name) {
   const char* const value = std::getenv(name);
@@ -29,7 +34,26 @@ std::string colored_line(std::string_view line) {
   return "  " + colored(kGreen, names) + std::string(line.substr(2 + names.size()));
 }
 
+size_t number_in(const char* text) {
+  size_t number = 0;
+  if (text == nullptr) return 0;
+  const char* const end = text + std::strlen(text);
+  const auto [behind, error] = std::from_chars(text, end, number);
+  return error == std::errc{} && behind == end ? number : 0;
+}
+
+size_t terminal_columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 }  // namespace
+
+size_t columns() {
+  size_t width = number_in(std::getenv("COLUMNS"));
+  if (width == 0) width = terminal_columns();
+  return width == 0 ? kDefaultColumns : std::max(width, kMinColumns);
+}
 
 bool has_colors(std::FILE* stream) {
   const char* const terminal = std::getenv("TERM");

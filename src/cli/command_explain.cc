@@ -1,26 +1,23 @@
 // `terse explain`: the decision on a call: the rule, the algorithm, the bytes, and their time on a
 // link.
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/asked_machine.h"
 #include "cli/commands.h"
 #include "cli/link_load.h"
 #include "cli/option_checks.h"
 #include "cli/print.h"
-#include "cli/program.h"
 #include "engine/call/route.h"
 #include "engine/comm/chooser.h"
 #include "engine/comm/savings.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "policy/draft.h"
-#include "policy/nearest_profile.h"
 #include "policy/profile_file.h"
 #include "policy/settings.h"
 #include "policy/size.h"
-#include "policy/this_machine.h"
 #include "report/report.h"
 
 namespace terse::cli {
@@ -30,8 +27,8 @@ struct ExplainOptions {
   std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name,
               tag = "0";
   int ranks = 8, nodes = 1;
-  std::string policy, scheme, bandwidth, profile, device, network;
-  bool gpu = false, cpu = false;
+  std::string policy, scheme, bandwidth;
+  MachineOptions machine;
 };
 
 // Indexed by TERSE_BYPASS reason.
@@ -74,54 +71,12 @@ Request request_of(const ExplainOptions& o) {
   return r;
 }
 
-// Machine that is asked about.
-struct AskedMachine {
-  bool gpu;
-  std::optional<model::Profile> profile;
-  std::string nearest_to;  // the device whose nearest profile it is; "": it was named
-};
-
-// Returns true if the answer is for GPUs: as the options say, or if this build is for them.
-bool is_for_gpus(const ExplainOptions& o) {
-  return o.gpu || !o.device.empty() || (!o.cpu && is_installed("lib/libterse_cuda.so"));
-}
-
-// The GPUs of --device, on the network of --network, or else those that are here.
-Machine machine_of(const ExplainOptions& o) {
-  Machine machine{o.device, 0};
-  if (o.device.empty()) machine = {gpu_name(), static_cast<double>(network_gigabits()) * 1e9 / 8};
-  std::ranges::transform(machine.device, machine.device.begin(),
-                         [](unsigned char c) { return std::toupper(c); });
-  if (!o.network.empty()) machine.bandwidth = parse_rate(o.network);
-  return machine;
-}
-
-// Returns true if the options are for another machine than the environment's profile.
-bool passes_over(const ExplainOptions& o, const std::optional<model::Profile>& profile) {
-  return !o.device.empty() || (o.cpu && profile && profile->gpu);
-}
-
-// The profile of --profile, or of the environment, or the built-in one nearest to the GPUs.
-AskedMachine asked_machine(const ExplainOptions& o, const plan::Topology& topology) {
-  std::optional<model::Profile> named = settings().profile;
-  if (passes_over(o, named)) named.reset();
-  if (!o.profile.empty()) named = at("--profile", [&] { return read_profile(o.profile); });
-  if (named) return {named->gpu || o.gpu, named, ""};
-  if (!is_for_gpus(o)) return {false, {}, ""};
-  const Machine machine = machine_of(o);
-  AskedMachine asked{true, nearest_profile(machine, topology), machine.device};
-  if (!o.device.empty() && !asked.profile)
-    refuse("--device {}: no built-in profile is of such GPUs on {} (terse forecast --list)",
-           o.device, counted(topology.nodes(), "node"));
-  return asked;
-}
-
 bool names_rules(const Settings& s) { return !s.scheme.empty() || !s.policy_path.empty(); }
 
 // Returns the policy of the command line, of the environment, or of terse run.
 Policy policy_of(const ExplainOptions& o) {
   std::vector<Variable> instead;
-  if (!o.profile.empty()) instead.push_back({"TERSE_PROFILE", o.profile});
+  if (!o.machine.profile.empty()) instead.push_back({"TERSE_PROFILE", o.machine.profile});
   require_valid_with(instead);
   if (!o.policy.empty()) return read_policy_file(o.policy, settings().min_bytes);
   if (!o.scheme.empty())
@@ -356,7 +311,7 @@ void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks)
     refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
   const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
-  const AskedMachine machine = asked_machine(o, topology);
+  const AskedMachine machine = asked_machine(o.machine, topology);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
   const Facts facts = facts_of(request, o.ranks, topology, o.name, machine.gpu);
@@ -432,17 +387,7 @@ void add_explain(CLI::App& app) {
   c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
-  CLI::Option* gpu = c->add_flag(
-      "--gpu", o->gpu, "As on GPUs: usual sizes, and chunks (default: if this build is for GPUs)");
-  CLI::Option* device =
-      c->add_option("--device", o->device,
-                    "GPUs, e.g. H100: predicts by the built-in profile nearest to them (default: "
-                    "those of this machine)")
-          ->check(not_empty);
-  c->add_option("--network", o->network, "Of a node of them, all of its cards, e.g. 3200gbit")
-      ->check(readable_by(parse_rate))
-      ->needs(device);
-  CLI::Option* cpu = c->add_flag("--cpu", o->cpu, "As on CPUs")->excludes(gpu)->excludes(device);
+  add_machine_options(*c, o->machine);
   c->add_option("--name", o->name, "The communicator's name, ncclConfig_t.commName");
   c->add_option("--tag", o->tag, "Of the call, ncclCollConfig_t.userProfilerTag")
       ->check(readable_by(parse_tag_option))
@@ -452,11 +397,6 @@ void add_explain(CLI::App& app) {
   c->add_option("--scheme,SCHEME", o->scheme, "Rules on a line, as TERSE_SCHEME")
       ->check(not_empty)
       ->excludes(file);
-  c->add_option("--profile", o->profile,
-                "Profile of the machine, as TERSE_PROFILE: of its GPUs, too")
-      ->check(not_empty)
-      ->excludes(device)
-      ->excludes(cpu);
   c->add_option("--bandwidth", o->bandwidth, "Of a link, e.g. 10gbit: adds the time on it")
       ->check(readable_by(parse_rate));
   c->callback([o] { explain(*o); });

@@ -104,23 +104,29 @@ struct Table {
 std::string bytes_shown(double bytes) { return print_size(static_cast<uint64_t>(bytes)); }
 std::string ranks_shown(double ranks) { return fmt::format("{:g}", ranks); }
 
+// Seconds of a scheme at x; empty: native.
+std::optional<double> seconds_at(const report::Series& scheme, double x) {
+  const auto at = std::ranges::find(scheme.points, x, &std::pair<double, double>::first);
+  if (at == scheme.points.end()) return {};
+  return at->second;
+}
+
+std::string times_as_fast(double native, double seconds) {
+  return fmt::format("{:.2f}x", native / seconds);
+}
+
 void print_table(const Table& table, const report::Axis& axis) {
   fmt::print("\n{}\n\n{:>10}", table.title, axis.title);
   for (const report::Series& s : table.series) fmt::print("  {:>18}", s.name);
   fmt::print("\n");
-  const auto& native = table.series.front().points;
-  for (size_t i = 0; i < native.size(); ++i) {
-    fmt::print("{:>10}", axis.show(native[i].first));
-    for (const report::Series& s : table.series) {
-      const auto at =
-          std::ranges::find(s.points, native[i].first, &std::pair<double, double>::first);
-      if (at == s.points.end())
-        fmt::print("  {:>18}", "native");
-      else if (&s == &table.series.front())
-        fmt::print("  {:>18}", report::show_seconds(at->second));
+  for (const auto& [x, native] : table.series.front().points) {
+    fmt::print("{:>10}  {:>18}", axis.show(x), report::show_seconds(native));
+    for (const report::Series& s : std::span(table.series).subspan(1)) {
+      const std::optional<double> own = seconds_at(s, x);
+      if (own)
+        fmt::print("  {:>10} {:>7}", report::show_seconds(*own), times_as_fast(native, *own));
       else
-        fmt::print("  {:>10} {:>7}", report::show_seconds(at->second),
-                   fmt::format("{:.2f}x", native[i].second / at->second));
+        fmt::print("  {:>18}", "native");
     }
     fmt::print("\n");
   }
@@ -171,11 +177,10 @@ std::string speedups(const Table& table, const report::Axis& axis) {
   for (const auto& [x, native] : table.series.front().points) {
     text += fmt::format("<tr><td>{}</td><td>{}</td>", axis.show(x), report::show_seconds(native));
     for (const report::Series& s : std::span(table.series).subspan(1)) {
-      const auto at = std::ranges::find(s.points, x, &std::pair<double, double>::first);
-      text += at == s.points.end()
-                  ? "<td>native</td>"
-                  : fmt::format("<td>{}, {:.2f}x</td>", report::show_seconds(at->second),
-                                native / at->second);
+      const std::optional<double> own = seconds_at(s, x);
+      text += own ? fmt::format("<td>{}, {}</td>", report::show_seconds(*own),
+                                times_as_fast(native, *own))
+                  : "<td>native</td>";
     }
     text += "</tr>\n";
   }

@@ -28,7 +28,7 @@ void add_presets(CLI::App& app) {
         "that names it, as `broadcast -> safe`. Leave Broadcast native where it hands out weights "
         "that are kept, as ZeRO does with its master weights and DDP at its start: what is rounded "
         "there stays so.\n";
-    fmt::print("{}", wrapped(text, columns()));
+    print_wrapped(text);
   });
 }
 

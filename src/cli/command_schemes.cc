@@ -48,7 +48,7 @@ std::string table() {
 
 void add_schemes(CLI::App& app) {
   CLI::App* command = app.add_subcommand("schemes", "List the codecs that schemes name");
-  command->callback([] { fmt::print("{}", wrapped(table(), columns())); });
+  command->callback([] { print_wrapped(table()); });
 }
 
 }  // namespace terse::cli

@@ -22,7 +22,7 @@ void name_strangers() {
 void add_settings(CLI::App& app) {
   CLI::App* command = app.add_subcommand("settings", "List the settings in the environment");
   command->callback([] {
-    fmt::print("{}", wrapped(describe_settings(), columns()));
+    print_wrapped(describe_settings());
     name_strangers();
     require_valid(settings());
     if (!settings().policy.rules.empty()) {

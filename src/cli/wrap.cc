@@ -1,30 +1,13 @@
 #include "cli/wrap.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
+
+#include "cli/colors.h"
 
 namespace terse::cli {
 namespace {
-
-constexpr size_t kDefaultColumns = 100, kMinColumns = 40;
-
-size_t number_in(const char* text) {
-  size_t number = 0;
-  if (text == nullptr) return 0;
-  const char* const end = text + std::strlen(text);
-  const auto [behind, error] = std::from_chars(text, end, number);
-  return error == std::errc{} && behind == end ? number : 0;
-}
-
-size_t terminal_columns() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
 
 // Returns the column at which the line's last cell begins, if that leaves room for a few words.
 size_t indentation(std::string_view line, size_t columns) {
@@ -57,12 +40,6 @@ std::string wrapped_line(std::string_view line, size_t columns) {
 
 }  // namespace
 
-size_t columns() {
-  size_t width = number_in(std::getenv("COLUMNS"));
-  if (width == 0) width = terminal_columns();
-  return width == 0 ? kDefaultColumns : std::max(width, kMinColumns);
-}
-
 std::string wrapped(std::string_view text, size_t columns) {
   std::string out;
   while (true) {
@@ -73,5 +50,7 @@ std::string wrapped(std::string_view text, size_t columns) {
     text.remove_prefix(end + 1);
   }
 }
+
+void print_wrapped(std::string_view text) { fmt::print("{}", wrapped(text, columns())); }
 
 }  // namespace terse::cli
