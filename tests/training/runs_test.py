@@ -4,6 +4,7 @@ import glob
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -48,6 +49,16 @@ RANKS_ASKED = Asked(RANKS, [
     PYTHON, os.path.join(HERE, "ranks.py"), TRAINING], launch.environment())
 
 
+def write_library(folder, files=20, lines=100):
+    """Writes what is learned: lines of words by a fixed seed, as no file that is edited would be."""
+    draw = random.Random(5)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=length)) for length in range(2, 9)
+             for _ in range(8)]
+    for number in range(files):
+        with open(os.path.join(folder, f"{number:02}.py"), "w", encoding="ascii") as file:
+            file.writelines(" ".join(draw.choices(words, k=8)) + "\n" for _ in range(lines))
+
+
 def tearDownModule():  # pylint: disable=invalid-name
     RANKS_ASKED.stop()
 
@@ -57,7 +68,8 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.scratch = tempfile.TemporaryDirectory(prefix="terse-training-test-")
         folder = cls.scratch.name
-        cls.text = {**text.prepare(folder, TRAINING), "folder": folder}
+        write_library(folder)
+        cls.text = {**text.prepare(folder, folder), "folder": folder}
 
     @classmethod
     def tearDownClass(cls):
@@ -227,7 +239,7 @@ class Checkpoints(Case):
             with self.subTest(scheme=scheme):
                 [(whole, resumed)] = self.interrupted(scheme, [way])
                 self.assertAlmostEqual(resumed["final_validation"], whole["final_validation"],
-                                       delta=0.05)
+                                       delta=0.2)
 
     def test_differences_go_on_from_weights_in_full(self):
         """As if all had sent them in full just then, as `every` has it."""
@@ -245,7 +257,7 @@ class Checkpoints(Case):
         self.assert_same(whole, resumed)
         [(whole, resumed)] = self.interrupted(levels, ["fsdp2"])
         self.assertNotEqual(resumed["losses"], whole["losses"])
-        self.assertAlmostEqual(resumed["losses"][-1], whole["losses"][-1], delta=0.05)
+        self.assertAlmostEqual(resumed["losses"][-1], whole["losses"][-1], delta=0.2)
 
 
 class Deaths(Case):
