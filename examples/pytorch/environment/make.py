@@ -66,9 +66,8 @@ class Environment:
         venv.create(self.folder, with_pip=True)
 
     def make(self):
-        parts = (HERE + "/without_cuda.py", HERE + "/make.py")
         stamp, wanted = self.folder + "/made", "\n".join([sys.version, self.requirements,
-                                                          read(*parts)])
+                                                          read(HERE + "/without_cuda.py")])
         if made(stamp, wanted):
             return
         self.begin(stamp)
@@ -113,7 +112,7 @@ class Environment:
         # Debian's folder of compilers that remember what they compiled, where there is one.
         variables = {**os.environ, "TERSE_HOSTNCCL": os.path.abspath(hostnccl),
                      "PATH": "/usr/lib/ccache:" + os.environ["PATH"]}
-        self.run_quietly(PACKAGE + "/setup.py", "--quiet", "build", "--build-base",
+        self.run_quietly(PACKAGE + "/setup.py", "--quiet", "build", "--force", "--build-base",
                          os.path.abspath(self.folder) + "/backend", "--build-lib", self.packages(),
                          env=variables)
         self.run("-W", "ignore", "-c", "import torch_hostnccl")
