@@ -56,7 +56,7 @@ std::string heat_map(const std::vector<Cell>& cells) {
 }
 
 std::string strip(const Strip& s) {
-  constexpr double kStripWidth = 720, kStripHeight = 110;
+  constexpr double kStripWidth = 400, kStripHeight = 90;
   Range x, y;
   for (const Points* points : {&s.mean, &s.worst})
     for (const auto& [a, b] : *points) x.add(a), y.add(b);

@@ -54,7 +54,7 @@ td { text-align: right; }
 th, td { padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 td.mark { font-weight: 700; }
-svg { display: block; width: 100%; min-width: 540px; max-width: 980px; height: auto; }
+svg { display: block; width: 100%; max-width: 600px; height: auto; }
 svg text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
 .white svg text { fill: #1d2430; }
 svg text.soft { fill: var(--soft); }

@@ -570,7 +570,7 @@ TEST(Merge, ThePageShowsErrorsOverTime) {
   const std::string page = html(merged);
   EXPECT_NE(page.find("mean error, call by call"), page.npos);
   // From the mean of the first calls, 0.0015, to that of the last; of the greatest, 0.007.
-  EXPECT_NE(page.find("<polyline points=\"2.0,85.3 181.0,70.1 360.0,55.0 539.0,39.9 718.0,24.7\""),
+  EXPECT_NE(page.find("<polyline points=\"2.0,69.6 101.0,57.3 200.0,45.0 299.0,32.7 398.0,20.4\""),
             page.npos)
       << page.substr(page.find("<polyline"), 200);
 }
