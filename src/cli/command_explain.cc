@@ -327,7 +327,8 @@ void explain(const ExplainOptions& o) {
   }
   const bool chooses = !bypass && scheme.automatic && request.count != 0;
   if (chooses && !machine.profile)
-    fail(ncclInvalidArgument, "auto needs a profile: --profile, or {}", kProfileHint);
+    fail(ncclInvalidArgument, "auto needs a profile: --device (as H100), --profile, or {}",
+         kProfileHint);
   const Call call{o, request, topology, machine.gpu};
   if (!bypass) {
     require_feasible(request.collective, call.shape_on(0, scheme), chooses);
@@ -353,13 +354,6 @@ void explain(const ExplainOptions& o) {
         "and\n           leaves native what gains less than 10 %\n");
 }
 
-template <class Entry>
-CLI::IsMember one_of(std::span<const Entry> table) {
-  std::vector<std::string> names;
-  for (const std::string_view name : names_of(table)) names.emplace_back(name);
-  return CLI::IsMember(names);
-}
-
 }  // namespace
 
 void add_explain(CLI::App& app) {
@@ -370,13 +364,13 @@ void add_explain(CLI::App& app) {
       "bytes it sends. Without --policy and --scheme by the settings in the environment, or "
       "else by the rules of terse run");
   c->add_option("--collective", o->collective, "The call's")
-      ->check(one_of(collective_names()))
+      ->check(one_of(names_of(collective_names())))
       ->capture_default_str();
   c->add_option("--dtype", o->dtype, "Of its elements")
-      ->check(one_of(dtype_names()))
+      ->check(one_of(names_of(dtype_names())))
       ->capture_default_str();
   c->add_option("--op", o->op, "Of a collective that reduces")
-      ->check(one_of(op_names()))
+      ->check(one_of(names_of(op_names())))
       ->capture_default_str();
   c->add_option("--bytes", o->bytes, "Of the whole message, with K, M or G")
       ->check(readable_by(parse_bytes))

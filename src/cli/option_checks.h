@@ -37,6 +37,11 @@ const Entry& entry_of(std::span<const Entry> table, const std::string& name) {
   return *found;
 }
 
+// Checks that a word is one of the names.
+inline CLI::IsMember one_of(std::span<const std::string_view> names) {
+  return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
+}
+
 // Checks by a function that throws Error for what it cannot read.
 template <class Read>
 auto readable_by(Read read) {

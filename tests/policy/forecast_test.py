@@ -510,8 +510,9 @@ points = [[65536, {}], [1048576, {}]]
             self.assertEqual([line.strip() for line in lines[3:5]], rows)
 
     def test_without_a_profile_there_is_nothing_to_go_by(self):
-        self.fails(f"auto needs a profile: --profile, or {HINT}", "explain", "--scheme", "auto")
-        self.fails(f"auto needs a profile: --profile, or {HINT}", "explain", TERSE_SCHEME="auto")
+        said = f"auto needs a profile: --device (as H100), --profile, or {HINT}"
+        self.fails(said, "explain", "--scheme", "auto")
+        self.fails(said, "explain", TERSE_SCHEME="auto")
 
     def test_a_presets_call_that_gains_too_little_stays_native(self):
         words = ("explain", "--dtype", "bf16", "--ranks", "16", "--nodes", "2", "--bytes", "64M", "--profile")
