@@ -135,6 +135,7 @@ Json write(const Verdict& v) {
           {"seconds", v.seconds},
           {"predicted_seconds", v.predicted},
           {"predicted_native_seconds", v.predicted_native},
+          {"predicted_saved_seconds", v.saved()},
           {"median_relative_error", v.error.median()},
           {"worst_relative_error", v.error.greatest()}};
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/text.h"
@@ -46,6 +47,11 @@ Verdict& Verdict::operator+=(const Verdict& other) {
   return *this;
 }
 
+double Verdict::saved() const {
+  const double gain = predicted_native - predicted;
+  return predicted_native <= in_calls ? gain : gain * quotient(in_calls, predicted_native);
+}
+
 Verdict verdict_of(const Report& report) {
   Verdict v{.seconds = report.observed.value_or(0) * static_cast<double>(ranks_of(report))};
   for (const Communicator& c : report.communicators) {
@@ -81,9 +87,12 @@ std::string show_verdict(const Verdict& v) {
     text += fmt::format("; they took {} of {}, {:.0f} %", show_seconds(v.in_calls),
                         show_seconds(v.seconds), 100 * quotient(v.in_calls, v.seconds));
   if (v.predicted_native != 0)
-    text += fmt::format("; predicted by the profile: {} in place of {}, {:.2f} times as fast",
-                        show_seconds(v.predicted), show_seconds(v.predicted_native),
-                        quotient(v.predicted_native, v.predicted));
+    text += fmt::format(
+        "; predicted by the profile: {} in place of {}, {:.2f} times as fast, and the run {:.0f} % "
+        "{}",
+        show_seconds(v.predicted), show_seconds(v.predicted_native),
+        quotient(v.predicted_native, v.predicted), 100 * std::abs(quotient(v.saved(), v.seconds)),
+        v.saved() < 0 ? "longer" : "shorter");
   if (v.error.count() != 0)
     text += fmt::format("; encoded once they would err by {} (median), at most {}",
                         show_error(v.error.median()), show_error(v.error.greatest()));

@@ -102,8 +102,19 @@ TEST(Verdict, PredictsOnlyByAProfile) {
   Times& times = report.communicators.front().rows.front().times;
   times = {.calls = 6, .total = 4, .predicted = 1, .predicted_native = 3};
   EXPECT_NE(show_verdict(verdict_of(report))
-                .find("predicted by the profile: 1 s in place of 3 s, 3.00 times as fast"),
+                .find("predicted by the profile: 1 s in place of 3 s, 3.00 times as fast, and the "
+                      "run 20 % shorter"),
             std::string::npos);
+  EXPECT_EQ(verdict_of(report).saved(), 2);
+  times.predicted = 3.5;
+  EXPECT_NE(show_verdict(verdict_of(report)).find("0.86 times as fast, and the run 5 % longer"),
+            std::string::npos);
+}
+
+TEST(Verdict, SavesAtMostWhatTheCallsTook) {
+  EXPECT_EQ((Verdict{.in_calls = 2, .predicted = 2, .predicted_native = 4}).saved(), 1);
+  EXPECT_EQ((Verdict{.in_calls = 5, .predicted = 2, .predicted_native = 4}).saved(), 2);
+  EXPECT_EQ((Verdict{.predicted = 2, .predicted_native = 4}).saved(), 0);  // no call was timed
 }
 
 TEST(Verdict, OfNothingAndOfSeveralRanks) {
