@@ -38,7 +38,17 @@ def _variables(job, options, folder):
                      TERSE_SEED=str(job["seed"]), TERSE_REPORT=folder)
         if job["rules"].startswith("auto"):
             found["TERSE_PROFILE"] = PROFILE
+        found.update(job.get("variables", {}))
     return [part for name, value in found.items() for part in ("--env", f"{name}={value}")]
+
+
+def verdict(folder, options):
+    """The sums of an observed run, of all ranks, as `terse report` has them."""
+    path = os.path.join(folder, "merged.json")
+    subprocess.run([os.path.join(options.build_dir, "bin", "terse"), "report", folder, "--json",
+                    path], check=True, stdout=subprocess.DEVNULL)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)["observed"]
 
 
 def run(job, options):
@@ -58,6 +68,8 @@ def run(job, options):
             result = json.load(file)
         if job["rules"] != NATIVE:
             result["terse"] = reports.read(glob.glob(os.path.join(folder, "rank*.json")))
+            if "TERSE_OBSERVE" in job.get("variables", {}):
+                result["verdict"] = verdict(folder, options)
     result["wall_seconds"] = round(time.monotonic() - start, 1)
     result["load"] = os.getloadavg()[0]
     check(job, result)
