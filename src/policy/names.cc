@@ -137,6 +137,10 @@ std::string print_dtype(codec::Dtype dtype) {
   static_assert(std::size(kTypes) == codec::kDtypes);
   return print_dtypes(set_of(kTypes[static_cast<size_t>(dtype)]));
 }
+std::string print_dtype(ncclDataType_t dtype) {
+  const auto known = std::ranges::find(kDtypes, dtype, &DtypeName::dtype);
+  return std::string(known != std::end(kDtypes) ? known->name : "an unknown type");
+}
 std::string print_ops(Set set) {
   return print(kOps, set, [](const OpName& o) { return o.op; });
 }

@@ -66,6 +66,7 @@ std::string print_collectives(Set collectives);
 std::string print_dtypes(Set dtypes);
 std::string print_ops(Set ops);
 std::string print_dtype(codec::Dtype dtype);
+std::string print_dtype(ncclDataType_t dtype);  // "an unknown type"
 
 Set default_collectives();
 Set all_collectives();

@@ -92,6 +92,23 @@ class Observe(unittest.TestCase):
             gain = row["seconds"]["predicted_native"] / row["seconds"]["predicted"]
             self.assertTrue(2 < gain < 4, gain)
 
+    def test_native_calls_are_traced_with_their_reason(self):
+        for way in ("", "in_pairs"):
+            for observe in "01":
+                folder = self.folder / f"{way}{observe}"
+                own = settings(folder, TERSE_OBSERVE=observe, TERSE_TRACE="10",
+                               TERSE_SCHEME="allgather -> int8")
+                native = self.sums(Job([{}] * RANKS, way, preload=False, count=COUNT))
+                self.assertEqual(self.sums(Job(own, way, count=COUNT)), native)
+                for report in self.reports(folder):
+                    calls = [call for c in report["communicators"] for call in c.get("trace", [])]
+                    self.assertTrue(calls, way)
+                    for call in calls:
+                        self.assertEqual(call["scheme"], "native, no rule asks for it, or it is off")
+                        self.assertEqual(call["count"], COUNT)
+                        self.assertEqual([step[0] for step in call["steps"]], ["native"])
+                        self.assertLessEqual(call["begin"], call["end"])
+
     # Also where there is no report.
     def test_metrics_are_written_for_prometheus(self):
         self.sums(Job(settings(TERSE_METRICS=str(self.folder / "m"))))

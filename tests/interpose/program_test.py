@@ -82,6 +82,7 @@ class Programs(unittest.TestCase):
         for library in ALWAYS.values():
             self.assertIn(f"using {library}", said)
 
+    # Half of them with all calls in a trace, native ones, too.
     def test_every_collective_and_message_by_rule(self):
         names = ("allreduce,allgather,reducescatter,alltoall,broadcast,reduce,gather,scatter,"
                  "sendrecv")
@@ -90,7 +91,8 @@ class Programs(unittest.TestCase):
             ranks = 1 + seed % 5
             native, found = self.folder.name + f"/n{seed}", self.folder.name + f"/f{seed}"
             play(seed, ranks, native)
-            play(seed, ranks, found, {"TERSE_SCHEME": f"{TAGS}; {names} bytes=1000.. -> int8"})
+            traced = {"TERSE_TRACE": "100", "TERSE_REPORT": found + "-report"} if seed % 2 else {}
+            play(seed, ranks, found, {"TERSE_SCHEME": f"{TAGS}; {names} bytes=1000.. -> int8", **traced})
             compressed += self.compare(seed, ranks, native, found, names, 1000)[0]
         self.assertGreater(compressed, 4 * len(SEEDS))
 

@@ -233,14 +233,17 @@ class Endings(Folder):
 
     def test_the_last_calls_with_their_steps(self):
         before = time.time_ns()
-        self.leave("destroy", calls=6, TERSE_TRACE="4", TERSE_METER="0", TERSE_VERIFY="1")
+        self.leave("destroy", calls=6, TERSE_TRACE="5", TERSE_METER="0", TERSE_VERIFY="1")
         after = time.time_ns()
         ranks = self.only_report()["communicators"]
         for c in ranks:
             self.assertEqual(c["rows"][0]["seconds"]["calls"], 0)  # of TERSE_METER
-            self.assertEqual(len(c["trace"]), 4)
+            *compressed, small = c["trace"]
+            self.assertEqual(len(compressed), 4)
+            self.assertEqual((small["scheme"], small["count"], [step[0] for step in small["steps"]]),
+                             ("native, the message is small", 10, ["native"]))
             last = before
-            for call in c["trace"]:
+            for call in compressed:
                 self.assertEqual((call["collective"], call["count"], call["dtype"]),
                                  ("AllReduce", 100_000, "float32"))
                 self.assertEqual((call["raw_bytes"], call["left_out"]), (400_000, 0))
@@ -259,7 +262,7 @@ class Endings(Folder):
         done = self.report("--trace", trace)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         events = json.loads(trace.read_text())["traceEvents"]
-        self.assertEqual(len([e for e in events if e["ph"] == "b"]), 8)
+        self.assertEqual(len([e for e in events if e["ph"] == "b"]), 10)
         self.assertEqual({e["pid"] for e in events}, {0, 1})
 
     def test_a_trace_of_nothing_is_an_error_and_writes_nothing(self):

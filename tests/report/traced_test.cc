@@ -172,6 +172,34 @@ TEST_F(Traced, CallsGoByTheMachinesTimeAlsoWhenThatIsSetAnew) {
   }
 }
 
+TEST_F(Traced, NativeCallsAreKeptAndNotCounted) {
+  const Settings settings = settings_of(10, "reports");
+  Meter meter(gpu_, settings, machine_time);
+  Sample* const sample = meter.start_native(plan_);
+  ASSERT_NE(sample, nullptr);
+  run(*sample);
+  sample->finish(nullptr);
+  meter.count({.kind = kKind,
+               .sent = {{20, 10}, {20, 10}},
+               .elements = 5,
+               .dtype = ncclInt32,
+               .bypass = TERSE_BYPASS_SMALL},
+              sample);
+  meter.collect();
+  EXPECT_TRUE(meter.tallies().empty());
+  ASSERT_EQ(meter.traced().size(), 1u);
+  expect(meter.traced().front(), kNoon);
+  EXPECT_EQ(meter.traced().front().call.bypass, TERSE_BYPASS_SMALL);
+}
+
+TEST_F(Traced, NoNativeCallIsMeasuredWithoutATrace) {
+  for (const Settings& settings : {settings_of(0, "reports"), settings_of(10, "")}) {
+    Meter meter(gpu_, settings, machine_time);
+    EXPECT_EQ(meter.start_native(plan_), nullptr);
+    EXPECT_EQ(gpu_.events(), 0u);
+  }
+}
+
 TEST_F(Traced, NoCallIsKeptWithoutAReport) {
   const Settings settings = settings_of(10, "");
   Meter meter(gpu_, settings, machine_time);

@@ -45,10 +45,12 @@ Interception decline(ncclComm_t comm, const Request& r, const Settings& settings
 // Leaves an observed call to NCCL with the caller's own arguments.
 Interception leave_native(const CommunicatorPointer& held, const Request& r, const Route& taken) {
   const std::optional<int> bypass = taken.bypass();
-  if (bypass)
+  if (bypass) {
     count_bypass(*held, r, *bypass);
-  else
+    observe_native(held, r, *bypass);
+  } else {
     observe(held, r, taken);
+  }
   return {.bypass = bypass.value_or(TERSE_BYPASS_OBSERVED)};
 }
 
@@ -82,6 +84,7 @@ Interception intercept(ncclComm_t comm, const Request& r, const Settings& settin
     count_bypass(c, r, *bypass);
   }
   if (bypass && !joins(r)) {
+    observe_native(held, r, *bypass);
     if (group_depth() > 0) group_add_native(held, r.stream);
     return {.bypass = bypass};
   }

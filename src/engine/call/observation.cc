@@ -73,14 +73,18 @@ class Observation {
   Observation(CommunicatorPointer held, const Job& job)
       : held_(std::move(held)),
         job_(job),
-        kind_(observed_kind(job)),
-        native_anyway_(reason_to_stay_native(job)) {}
+        kind_(is_native() ? CallKind{job.route.rule, job.request.collective, {}}
+                          : observed_kind(job)),
+        native_anyway_(is_native() ? std::nullopt : reason_to_stay_native(job)) {}
 
   Stream stream() const { return job_.request.stream; }
+  // Returns true if the call is only traced.
+  bool is_native() const { return job_.is_native(); }
 
   // Measures the call, if it is to be timed.
   void begin() {
     if (native_anyway_ || c().recording(stream()) != 0) return;
+    if (is_native()) return begin_native();
     const CallKind& kind = kind_;
     const uint64_t number = c().metrics().observed_calls(), ordinal = c().agreed().ordinal();
     const bool probed =
@@ -101,6 +105,7 @@ class Observation {
     } else {
       abandon();
     }
+    if (is_native()) return trace_native(std::exchange(sample_, nullptr));
     if (native_anyway_) return count_bypass(c(), job_.request, *native_anyway_);
     count(std::exchange(sample_, nullptr));
     c().metrics().count_observed_call();
@@ -127,6 +132,26 @@ class Observation {
     if (!is_synchronous()) lane_after_all(c(), stream());
   }
 
+  void begin_native() {
+    sample_ = c().metrics().meter().start_native(native_plan());
+    if (sample_ == nullptr) return;
+    enter();
+    sample_->before(0, lane());
+  }
+
+  void trace_native(Sample* sample) {
+    if (sample == nullptr) return;
+    const Request& r = job_.request;
+    const plan::Traffic bytes = plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
+                                                  {c().ranks, c().rank, r.root}, c().topology());
+    c().metrics().meter().count({.kind = kind_,
+                                 .sent = {bytes, bytes},
+                                 .elements = r.count,
+                                 .dtype = r.datatype,
+                                 .bypass = job_.route.bypass()},
+                                sample);
+  }
+
   // The call may overwrite what is looked at, and waits.
   void probe(uint64_t number) {
     const PlanPointer plan = plan_of(work_of(job_), {});
@@ -150,7 +175,7 @@ class Observation {
                                  .predicted = saving.compressed,
                                  .predicted_native = saving.native,
                                  .elements = r.count,
-                                 .dtype = dtype_of(job_)},
+                                 .dtype = r.datatype},
                                 sample);
   }
 
@@ -166,6 +191,20 @@ struct Observations {
   std::vector<Observation> all;
 };
 
+// Begins an observation, alone or in the thread's group.
+void begin(const CommunicatorPointer& held, const Request& request, const Route& route) {
+  validate(request);  // NCCL says what is wrong
+  validate(request, held->rank, held->ranks);
+  std::vector<Observation>& all = ThreadLocal<Observations>::get().all;
+  const bool is_native = route.bypass().has_value();
+  const bool first = std::ranges::none_of(all, [&](const Observation& each) {
+    return each.stream() == request.stream && each.is_native() == is_native;
+  });
+  all.emplace_back(held, Job{held.get(), request, route});
+  // Calls of a group take their time together.
+  if (first) all.back().begin();
+}
+
 // Runs a part, which fails no call.
 template <class Part>
 void carefully(const Part& part) noexcept {
@@ -180,15 +219,12 @@ void carefully(const Part& part) noexcept {
 
 void observe(const CommunicatorPointer& held, const Request& request, const Route& route) noexcept {
   if (request.count == 0) return;
-  carefully([&] {
-    validate(request);  // NCCL says what is wrong
-    validate(request, held->rank, held->ranks);
-    std::vector<Observation>& all = ThreadLocal<Observations>::get().all;
-    const bool first = std::ranges::find(all, request.stream, &Observation::stream) == all.end();
-    all.emplace_back(held, Job{held.get(), request, route});
-    // Calls of a group take their time together.
-    if (first) all.back().begin();
-  });
+  carefully([&] { begin(held, request, route); });
+}
+
+void observe_native(const CommunicatorPointer& held, const Request& request, int reason) noexcept {
+  if (request.count == 0 || !held->metrics().meter().traces()) return;
+  carefully([&] { begin(held, request, {.way = Native{reason}}); });
 }
 
 void end_observations(ncclResult_t result) noexcept {

@@ -1,9 +1,8 @@
 #include "engine/call/trace.h"
 
-#include <algorithm>
-
 #include "base/log.h"
 #include "plan/algorithms.h"
+#include "policy/names.h"
 #include "policy/reasons.h"
 
 namespace terse {
@@ -14,11 +13,6 @@ const char* algorithm(const Communicator& c, const Request& r, const Scheme& sch
 }
 
 namespace {
-
-std::string_view dtype_name(ncclDataType_t dtype) {
-  const auto known = std::ranges::find(dtype_names(), dtype, &DtypeName::dtype);
-  return known != dtype_names().end() ? known->name : "an unknown type";
-}
 
 std::string outcome(const Communicator& c, const Request& r, const Route& way) {
   const std::string rule =
@@ -35,7 +29,7 @@ std::string outcome(const Communicator& c, const Request& r, const Route& way) {
 void trace(const Communicator& c, const Request& r, const Route& way) {
   if (log_level() < LogLevel::kTrace) return;
   c.log(LogLevel::kTrace, "{}, {} B of {}: {}", plan::name(r.collective), message_bytes(r, c.ranks),
-        dtype_name(r.datatype), outcome(c, r, way));
+        print_dtype(r.datatype), outcome(c, r, way));
 }
 
 void trace(const Communicator& c, const Request& r, int bypass_reason) {

@@ -13,8 +13,7 @@ namespace {
 
 // Example: "bfloat16, average, 25.2 MB, in place".
 std::string print_message(const MessageKind& m, plan::Collective collective) {
-  const auto known = std::ranges::find(dtype_names(), m.datatype, &DtypeName::dtype);
-  std::string text(known != dtype_names().end() ? known->name : "unknown");
+  std::string text = print_dtype(m.datatype);
   if (plan::traits(collective).reduces)
     text += m.op == ncclAvg ? ", average" : m.op == ncclSum ? ", sum" : ", a premultiplied sum";
   text += ", " + report::show_bytes(static_cast<double>(m.bytes));
@@ -66,7 +65,9 @@ static_assert(std::size(kLaneNames) == plan::kLanes);
 report::TracedCall row_of(const TracedCall& t) {
   report::TracedCall row{.collective = plan::name(t.call.kind.collective),
                          .dtype = print_dtype(t.call.dtype),
-                         .scheme = print_scheme(t.call.kind.scheme),
+                         .scheme = t.call.bypass
+                                       ? fmt::format("native, {}", bypass_reason(*t.call.bypass))
+                                       : print_scheme(t.call.kind.scheme),
                          .count = t.call.elements,
                          .raw_bytes = t.call.sent.raw.bytes,
                          .wire_bytes = t.call.sent.wire.bytes,

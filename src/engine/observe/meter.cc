@@ -51,15 +51,18 @@ bool Meter::has_run(const CallKind& kind) const {
   return std::ranges::find(tallies_, kind, &Tally::kind) != tallies_.end();
 }
 
+bool Meter::has_room() const {
+  return pending_.size() < (settings_.observe ? kMaxObserved : kMaxPending);
+}
+
 Wanted Meter::wanted(const CallKind& kind, const CallNumber& number, bool verified) {
-  const bool room = pending_.size() < (settings_.observe ? kMaxObserved : kMaxPending);
+  const bool room = has_room();
   const uint64_t period = settings_.observe ? 1 : backend_.timing_period();
   const uint64_t n = settings_.meter.value_or(period);
-  const bool kept = settings_.trace != 0 && !settings_.report.empty();
   return {.metered = room && takes(n, timed_, kind, number.communicator, number.sequence),
           .verified = verified,
           .raced = room && verified && n != 0 && has_run(kind),
-          .traced = room && kept,
+          .traced = room && traces(),
           .number = number.collective.value_or(0)};
 }
 
@@ -69,12 +72,12 @@ void Meter::renew_clock() {
     clock_ = std::make_shared<const WallClock>(backend_, now_);
 }
 
-Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
-                     bool verified) noexcept {
+template <class Decide>
+Sample* Meter::start_if(const plan::Plan& plan, const Decide& decide) noexcept {
   const std::lock_guard measuring(measuring_);
   read_done();
   try {
-    const Wanted all = wanted(kind, number, verified);
+    const Wanted all = decide();
     if (!all.timed() && !all.verified) return nullptr;
     if (all.traced) renew_clock();
     if (idle_.empty()) {
@@ -93,6 +96,16 @@ Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNum
   return sample;
 }
 
+Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
+                     bool verified) noexcept {
+  return start_if(plan, [&] { return wanted(kind, number, verified); });
+}
+
+Sample* Meter::start_native(const plan::Plan& plan) noexcept {
+  if (!traces()) return nullptr;
+  return start_if(plan, [&] { return Wanted{.traced = has_room()}; });
+}
+
 size_t Meter::tally_of(const CallKind& kind) {
   const auto known = std::ranges::find(tallies_, kind, &Tally::kind);
   if (known == tallies_.end()) {
@@ -105,10 +118,12 @@ size_t Meter::tally_of(const CallKind& kind) {
 void Meter::count(const CountedCall& call, Sample* sample) {
   const std::lock_guard measuring(measuring_);
   const std::lock_guard lock(mutex_);
-  const size_t index = tally_of(call.kind);
-  Tally& tally = tallies_[index];
-  ++tally.calls;
-  tally.sent += call.sent;
+  size_t index = kNoTally;
+  if (!call.bypass) {
+    index = tally_of(call.kind);
+    ++tallies_[index].calls;
+    tallies_[index].sent += call.sent;
+  }
   if (sample == nullptr) return;
   pending_.push_back(
       {sample, index, call.predicted, call.predicted_native, {}, sample->take_clock()});
@@ -121,7 +136,7 @@ void Meter::drop(Sample* sample) {
 }
 
 void Meter::read(const Pending& pending) {
-  if (pending.tally == kNoTally) return;
+  if (pending.tally == kNoTally && !pending.traced) return;
   const Wanted& wanted = pending.sample->wanted();
   const std::optional<PhaseTimes> times = pending.sample->times();
   const std::optional<double> native = pending.sample->native();
@@ -130,6 +145,7 @@ void Meter::read(const Pending& pending) {
       pending.traced ? pending.sample->since(pending.clock->origin()) : std::nullopt;
   const std::lock_guard lock(mutex_);
   if (time) trace(*pending.traced, *time, *pending.clock);
+  if (pending.tally == kNoTally) return;
   Tally& tally = tallies_[pending.tally];
   if (times && native && wanted.raced) {
     ++tally.both.calls;

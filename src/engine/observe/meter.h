@@ -95,7 +95,8 @@ struct CountedCall {
   double predicted = 0;         // seconds; 0: not predicted
   double predicted_native = 0;  // of an observed call, without its scheme
   size_t elements = 0;          // NCCL's count
-  codec::Dtype dtype = codec::Dtype::kFloat32;
+  ncclDataType_t dtype = ncclFloat32;
+  std::optional<int> bypass = {};  // a TERSE_BYPASS reason: it went to NCCL, and is only traced
 };
 
 // Recent call; times in nanoseconds since 1970 (wall_clock.h).
@@ -129,7 +130,11 @@ class Meter {
   // null if nothing is measured.
   Sample* start(const plan::Plan& plan, const CallKind& kind, const CallNumber& number,
                 bool verified) noexcept;
-  // Counts a call, with its sample (null: none).
+  // Returns true if calls are kept.
+  bool traces() const { return settings_.trace != 0 && !settings_.report.empty(); }
+  // Begins to measure a call that goes to NCCL, for the trace alone. Returns null if there is none.
+  Sample* start_native(const plan::Plan& plan) noexcept;
+  // Counts a call, with its sample (null: none). A native one is kept for the trace alone.
   void count(const CountedCall& call, Sample* sample);
   // Drops the sample of a failed call, for which finish() was called.
   void drop(Sample* sample);
@@ -157,6 +162,9 @@ class Meter {
 
   void read_done() noexcept;  // with measuring_ held
   Wanted wanted(const CallKind& kind, const CallNumber& number, bool verified);
+  bool has_room() const;
+  template <class Decide>
+  Sample* start_if(const plan::Plan& plan, const Decide& wanted) noexcept;
   bool has_run(const CallKind& kind) const;
   void renew_clock();
   size_t tally_of(const CallKind& kind);

@@ -352,7 +352,7 @@ void Run::count() {
                                 .sent = all[i],
                                 .predicted = job.route.choice ? job.route.choice->seconds : 0,
                                 .elements = job.request.count,
-                                .dtype = dtype_of(job)},
+                                .dtype = job.request.datatype},
                                std::exchange(sample, nullptr));
     c_.metrics().counters().add_size(Outcome::kCompressed, message_bytes(job.request, c_.ranks));
     sum += all[i];
