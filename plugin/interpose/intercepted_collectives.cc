@@ -46,6 +46,7 @@ ncclResult_t taken_or_called(const char* name, ncclComm_t comm, const Request& r
       if (group_depth() == 0) end_observations(result);
       return result;
     } catch (...) {
+      if (group_depth() == 0) end_observations(ncclInternalError);
       group_note_refusal(comm, request);
       fail_group();
       throw;

@@ -188,8 +188,29 @@ TEST_F(Traced, NativeCallsAreKeptAndNotCounted) {
   meter.collect();
   EXPECT_TRUE(meter.tallies().empty());
   ASSERT_EQ(meter.traced().size(), 1u);
-  expect(meter.traced().front(), kNoon);
-  EXPECT_EQ(meter.traced().front().call.bypass, TERSE_BYPASS_SMALL);
+  const TracedCall call = meter.traced().front();
+  EXPECT_EQ(call.call.bypass, TERSE_BYPASS_SMALL);
+  EXPECT_NEAR(static_cast<double>(call.begin - kNoon), 0, 10);
+  EXPECT_GT(call.end, call.begin);
+  EXPECT_TRUE(call.steps.empty());
+}
+
+TEST_F(Traced, NativeCallsTakeNoRoomOfOthers) {
+  const Settings settings = settings_of(10, "reports");
+  Meter meter(gpu_, settings, machine_time);
+  size_t natives = 0;
+  while (Sample* const sample = meter.start_native(plan_)) {
+    meter.count({.kind = kKind, .sent = {}, .bypass = TERSE_BYPASS_SMALL}, sample);
+    ASSERT_LT(++natives, 1000u);
+  }
+  Sample* const sample = start(meter);
+  ASSERT_NE(sample, nullptr);
+  run(*sample);
+  sample->finish(nullptr);
+  count(meter, sample);
+  meter.collect();
+  ASSERT_EQ(meter.traced().size(), 1u);  // though none of the native ones has ended
+  EXPECT_FALSE(meter.traced().front().call.bypass);
 }
 
 TEST_F(Traced, NoNativeCallIsMeasuredWithoutATrace) {

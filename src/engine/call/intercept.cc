@@ -47,7 +47,7 @@ Interception leave_native(const CommunicatorPointer& held, const Request& r, con
   const std::optional<int> bypass = taken.bypass();
   if (bypass) {
     count_bypass(*held, r, *bypass);
-    observe_native(held, r, *bypass);
+    trace_native(held, r, *bypass);
   } else {
     observe(held, r, taken);
   }
@@ -84,7 +84,7 @@ Interception intercept(ncclComm_t comm, const Request& r, const Settings& settin
     count_bypass(c, r, *bypass);
   }
   if (bypass && !joins(r)) {
-    observe_native(held, r, *bypass);
+    trace_native(held, r, *bypass);
     if (group_depth() > 0) group_add_native(held, r.stream);
     return {.bypass = bypass};
   }

@@ -73,18 +73,14 @@ class Observation {
   Observation(CommunicatorPointer held, const Job& job)
       : held_(std::move(held)),
         job_(job),
-        kind_(is_native() ? CallKind{job.route.rule, job.request.collective, {}}
-                          : observed_kind(job)),
-        native_anyway_(is_native() ? std::nullopt : reason_to_stay_native(job)) {}
+        kind_(observed_kind(job)),
+        native_anyway_(reason_to_stay_native(job)) {}
 
   Stream stream() const { return job_.request.stream; }
-  // Returns true if the call is only traced.
-  bool is_native() const { return job_.is_native(); }
 
   // Measures the call, if it is to be timed.
   void begin() {
     if (native_anyway_ || c().recording(stream()) != 0) return;
-    if (is_native()) return begin_native();
     const CallKind& kind = kind_;
     const uint64_t number = c().metrics().observed_calls(), ordinal = c().agreed().ordinal();
     const bool probed =
@@ -105,7 +101,6 @@ class Observation {
     } else {
       abandon();
     }
-    if (is_native()) return trace_native(std::exchange(sample_, nullptr));
     if (native_anyway_) return count_bypass(c(), job_.request, *native_anyway_);
     count(std::exchange(sample_, nullptr));
     c().metrics().count_observed_call();
@@ -130,26 +125,6 @@ class Observation {
 
   void enter() const {
     if (!is_synchronous()) lane_after_all(c(), stream());
-  }
-
-  void begin_native() {
-    sample_ = c().metrics().meter().start_native(native_plan());
-    if (sample_ == nullptr) return;
-    enter();
-    sample_->before(0, lane());
-  }
-
-  void trace_native(Sample* sample) {
-    if (sample == nullptr) return;
-    const Request& r = job_.request;
-    const plan::Traffic bytes = plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
-                                                  {c().ranks, c().rank, r.root}, c().topology());
-    c().metrics().meter().count({.kind = kind_,
-                                 .sent = {bytes, bytes},
-                                 .elements = r.count,
-                                 .dtype = r.datatype,
-                                 .bypass = job_.route.bypass()},
-                                sample);
   }
 
   // The call may overwrite what is looked at, and waits.
@@ -186,24 +161,54 @@ class Observation {
   Sample* sample_ = nullptr;
 };
 
+// Native call that is only traced. Its marks are on the caller's own stream: it makes no lane wait,
+// and takes over no stream's failure.
+class NativeTrace {
+ public:
+  NativeTrace(CommunicatorPointer held, const Request& request, int reason)
+      : held_(std::move(held)), request_(request), reason_(reason) {}
+
+  bool is_beside(const Communicator& c, Stream stream) const {
+    return held_.get() == &c && request_.stream == stream;
+  }
+
+  void begin() {
+    if (c().recording(request_.stream) != 0) return;
+    sample_ = c().metrics().meter().start_native(native_plan());
+    if (sample_ != nullptr) sample_->before(0, request_.stream);
+  }
+
+  void end(bool timed) {
+    Sample* const sample = std::exchange(sample_, nullptr);
+    if (sample == nullptr) return;
+    if (timed) sample->after(0, request_.stream);
+    sample->finish(request_.stream);
+    if (!timed) return c().metrics().meter().drop(sample, true);
+    const plan::Traffic bytes =
+        plan::raw_traffic(request_.collective, request_.count * datatype_size(request_.datatype),
+                          {c().ranks, c().rank, request_.root}, c().topology());
+    c().metrics().meter().count({.kind = {kNoRule, request_.collective, {}},
+                                 .sent = {bytes, bytes},
+                                 .elements = request_.count,
+                                 .dtype = request_.datatype,
+                                 .bypass = reason_},
+                                sample);
+  }
+
+ private:
+  Communicator& c() const { return *held_; }
+
+  CommunicatorPointer held_;
+  Request request_;
+  int reason_;
+  Sample* sample_ = nullptr;
+};
+
 // Observations of the thread.
 struct Observations {
   std::vector<Observation> all;
+  std::vector<NativeTrace> natives;
 };
-
-// Begins an observation, alone or in the thread's group.
-void begin(const CommunicatorPointer& held, const Request& request, const Route& route) {
-  validate(request);  // NCCL says what is wrong
-  validate(request, held->rank, held->ranks);
-  std::vector<Observation>& all = ThreadLocal<Observations>::get().all;
-  const bool is_native = route.bypass().has_value();
-  const bool first = std::ranges::none_of(all, [&](const Observation& each) {
-    return each.stream() == request.stream && each.is_native() == is_native;
-  });
-  all.emplace_back(held, Job{held.get(), request, route});
-  // Calls of a group take their time together.
-  if (first) all.back().begin();
-}
 
 // Runs a part, which fails no call.
 template <class Part>
@@ -219,21 +224,39 @@ void carefully(const Part& part) noexcept {
 
 void observe(const CommunicatorPointer& held, const Request& request, const Route& route) noexcept {
   if (request.count == 0) return;
-  carefully([&] { begin(held, request, route); });
+  carefully([&] {
+    validate(request);  // NCCL says what is wrong
+    validate(request, held->rank, held->ranks);
+    std::vector<Observation>& all = ThreadLocal<Observations>::get().all;
+    const bool first = std::ranges::find(all, request.stream, &Observation::stream) == all.end();
+    all.emplace_back(held, Job{held.get(), request, route});
+    // Calls of a group take their time together.
+    if (first) all.back().begin();
+  });
 }
 
-void observe_native(const CommunicatorPointer& held, const Request& request, int reason) noexcept {
+void trace_native(const CommunicatorPointer& held, const Request& request, int reason) noexcept {
   if (request.count == 0 || !held->metrics().meter().traces()) return;
-  carefully([&] { begin(held, request, {.way = Native{reason}}); });
+  carefully([&] {
+    std::vector<NativeTrace>& natives = ThreadLocal<Observations>::get().natives;
+    // Calls of a group take their time together.
+    if (std::ranges::any_of(natives, [&](const NativeTrace& each) {
+          return each.is_beside(*held, request.stream);
+        }))
+      return;
+    natives.emplace_back(held, request, reason);
+    natives.back().begin();
+  });
 }
 
 void end_observations(ncclResult_t result) noexcept {
   Observations* const own = ThreadLocal<Observations>::find();
-  if (own == nullptr || own->all.empty()) return;
+  if (own == nullptr) return;
   const bool has_it = result == ncclSuccess || result == ncclInProgress;
   for (Observation& each : own->all)
     carefully([&] { has_it ? each.end(result == ncclSuccess) : each.abandon(); });
-  own->all.clear();
+  for (NativeTrace& each : own->natives) carefully([&] { each.end(result == ncclSuccess); });
+  *own = {};
 }
 
 }  // namespace terse

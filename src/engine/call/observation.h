@@ -15,9 +15,9 @@ void observe(const CommunicatorPointer& communicator, const Request& request,
              const Route& route) noexcept;
 
 // Begins to measure a call that goes to NCCL for some reason (TERSE_BYPASS), where calls are traced
-// (TERSE_TRACE): as above.
-void observe_native(const CommunicatorPointer& communicator, const Request& request,
-                    int reason) noexcept;
+// (TERSE_TRACE). Of a group's calls on one communicator and stream the first stands for all.
+void trace_native(const CommunicatorPointer& communicator, const Request& request,
+                  int reason) noexcept;
 
 // Ends the thread's observations when NCCL has the calls; `result`: that of the call, or of the
 // group's end.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
@@ -51,12 +52,8 @@ bool Meter::has_run(const CallKind& kind) const {
   return std::ranges::find(tallies_, kind, &Tally::kind) != tallies_.end();
 }
 
-bool Meter::has_room() const {
-  return pending_.size() < (settings_.observe ? kMaxObserved : kMaxPending);
-}
-
 Wanted Meter::wanted(const CallKind& kind, const CallNumber& number, bool verified) {
-  const bool room = has_room();
+  const bool room = pending_.size() < (settings_.observe ? kMaxObserved : kMaxPending);
   const uint64_t period = settings_.observe ? 1 : backend_.timing_period();
   const uint64_t n = settings_.meter.value_or(period);
   return {.metered = room && takes(n, timed_, kind, number.communicator, number.sequence),
@@ -103,7 +100,7 @@ Sample* Meter::start(const plan::Plan& plan, const CallKind& kind, const CallNum
 
 Sample* Meter::start_native(const plan::Plan& plan) noexcept {
   if (!traces()) return nullptr;
-  return start_if(plan, [&] { return Wanted{.traced = has_room()}; });
+  return start_if(plan, [&] { return Wanted{.traced = natives_.size() < kMaxPending}; });
 }
 
 size_t Meter::tally_of(const CallKind& kind) {
@@ -125,14 +122,15 @@ void Meter::count(const CountedCall& call, Sample* sample) {
     tallies_[index].sent += call.sent;
   }
   if (sample == nullptr) return;
-  pending_.push_back(
+  std::vector<Pending>& under_way = call.bypass ? natives_ : pending_;
+  under_way.push_back(
       {sample, index, call.predicted, call.predicted_native, {}, sample->take_clock()});
-  if (sample->wanted().traced) pending_.back().traced = call;
+  if (sample->wanted().traced) under_way.back().traced = call;
 }
 
-void Meter::drop(Sample* sample) {
+void Meter::drop(Sample* sample, bool native) {
   const std::lock_guard measuring(measuring_);
-  pending_.push_back({sample, kNoTally, 0, 0, {}, sample->take_clock()});
+  (native ? natives_ : pending_).push_back({sample, kNoTally, 0, 0, {}, sample->take_clock()});
 }
 
 void Meter::read(const Pending& pending) {
@@ -172,7 +170,8 @@ void Meter::read(const Pending& pending) {
 
 void Meter::trace(const CountedCall& call, const CallTime& time, const WallClock& clock) {
   TracedCall traced{call, clock.at(time.begin), clock.at(time.end), {}, time.left_out};
-  for (const StepTime& step : time.steps)
+  // The only step of a native call is the call.
+  for (const StepTime& step : call.bypass ? std::span<const StepTime>() : time.steps)
     traced.steps.push_back({step.name, step.queue, clock.at(step.begin), clock.at(step.end)});
   if (traced_.size() == settings_.trace) traced_.pop_front();
   traced_.push_back(std::move(traced));
@@ -184,17 +183,22 @@ void Meter::collect() noexcept {
 }
 
 // A measurement that fails is lost, and no reason for a call to fail.
-void Meter::read_done() noexcept {
-  while (!pending_.empty()) {
+void Meter::read_done(std::vector<Pending>& all) noexcept {
+  while (!all.empty()) {
     try {
-      if (!pending_.front().sample->done()) return;
-      read(pending_.front());
+      if (!all.front().sample->done()) return;
+      read(all.front());
     } catch (const std::exception& e) {
       log(LogLevel::kInfo, "a measurement was lost: {}", e.what());
     }
-    idle_.push_back(pending_.front().sample);
-    pending_.erase(pending_.begin());
+    idle_.push_back(all.front().sample);
+    all.erase(all.begin());
   }
+}
+
+void Meter::read_done() noexcept {
+  read_done(pending_);
+  read_done(natives_);
 }
 
 std::vector<Tally> Meter::tallies() {

@@ -2,8 +2,8 @@
 // the collective, the scheme. Never blocks a call: measurements are read at a later call, or at the
 // communicator's end.
 //
-// Memory: two events for each step of each call under way; and, for a report, the last calls that
-// TERSE_TRACE asks for.
+// Memory: two events for each step of each call under way, three for a traced native one; and, for
+// a report, the last calls that TERSE_TRACE asks for.
 #pragma once
 
 #include <nccl.h>  // before terse.h, whose types then are NCCL's
@@ -136,8 +136,8 @@ class Meter {
   Sample* start_native(const plan::Plan& plan) noexcept;
   // Counts a call, with its sample (null: none). A native one is kept for the trace alone.
   void count(const CountedCall& call, Sample* sample);
-  // Drops the sample of a failed call, for which finish() was called.
-  void drop(Sample* sample);
+  // Drops the sample of a failed call, for which finish() was called. `native`: start_native()'s.
+  void drop(Sample* sample, bool native = false);
 
   // Reads finished samples. May be called from any thread.
   void collect() noexcept;
@@ -161,8 +161,8 @@ class Meter {
   };
 
   void read_done() noexcept;  // with measuring_ held
+  void read_done(std::vector<Pending>& pending) noexcept;
   Wanted wanted(const CallKind& kind, const CallNumber& number, bool verified);
-  bool has_room() const;
   template <class Decide>
   Sample* start_if(const plan::Plan& plan, const Decide& wanted) noexcept;
   bool has_run(const CallKind& kind) const;
@@ -177,7 +177,7 @@ class Meter {
   std::mutex measuring_;  // guards samples; locked before mutex_
   std::vector<std::unique_ptr<Sample>> samples_;
   std::vector<Sample*> idle_;
-  std::vector<Pending> pending_;            // the oldest first
+  std::vector<Pending> pending_, natives_;  // the oldest first; native calls take no other's room
   std::vector<CallKind> verified_, timed_;  // kinds that had a call
   std::mutex mutex_;                        // guards tallies_, which a report reads at exit
   std::vector<Tally> tallies_;
