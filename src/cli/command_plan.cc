@@ -9,6 +9,8 @@
 #include "engine/call/route.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
+#include "plan/delta.h"
+#include "plan/fuse.h"
 #include "policy/scheme.h"
 
 namespace terse::cli {
@@ -19,7 +21,7 @@ struct PlanRequest {
   size_t count = 1 << 20;
   size_t element_bytes = 4;
   int ranks = 4, rank = 0, root = 0, nodes = 1;
-  bool gpu = false;
+  bool gpu = false, fused = false;
 };
 
 // "allreduce" and so on.
@@ -42,6 +44,19 @@ Request request_of(const PlanRequest& r, plan::Collective collective) {
           .count = r.count,
           .datatype = r.element_bytes == 2 ? ncclFloat16 : ncclFloat32,
           .root = r.root};
+}
+
+// Window that a communicator would open.
+constexpr size_t kWindowBytes = size_t{32} << 20;
+
+void print_fused(const plan::Algorithm& algorithm, const plan::Shape& shape,
+                 const plan::Delta& delta) {
+  const plan::Fusion fusion = plan::fuse(
+      [&](const plan::Shape& s) { return plan::build(algorithm, s, delta); }, shape, kWindowBytes);
+  if (fusion.by_rank.empty())
+    fmt::print("not fused, {}\n", fusion.reason);
+  else
+    fmt::print("{}", plan::print(fusion.by_rank[static_cast<size_t>(shape.rank)]));
 }
 
 void explain_plan(const PlanRequest& r) {
@@ -79,6 +94,7 @@ void explain_plan(const PlanRequest& r) {
                           scheme.delta.own_exact};
   const plan::Plan plan = plan::build(*selection.algorithm, shape, delta);
   fmt::print("{} ({})\n{}", plan.algorithm, selection.reason, plan::print(plan));
+  if (r.fused) print_fused(*selection.algorithm, shape, delta);
 }
 
 }  // namespace
@@ -109,6 +125,9 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
   plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");
+  plan->add_flag("--fused", request->fused,
+                 "And how one kernel would do it, in windows of memory that the ranks of a node "
+                 "open to each other (a design: no call is done so yet)");
   plan->callback([request] { explain_plan(*request); });
 }
 

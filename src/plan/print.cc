@@ -1,6 +1,7 @@
 // A plan as text, one line for each step, for people.
 #include <fmt/format.h>
 
+#include "plan/fuse.h"
 #include "plan/plan.h"
 
 namespace terse::plan {
@@ -48,6 +49,15 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   out += c.averages ? " final\n" : "\n";
 }
 
+void print_fingerprint(const Fingerprint& f, std::string& out) {
+  out +=
+      fmt::format("    {} <- fingerprint of {} x{} B\n", text(f.target), text(f.source), f.bytes);
+}
+
+void print_copy(const Copy& c, std::string& out) {
+  out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));
+}
+
 void print_learn(const Learn& l, std::string& out) {
   const std::string state = text(l.state);
   if (l.stage == Learn::Stage::kFit)
@@ -89,12 +99,9 @@ std::string print(const Plan& plan) {
     if (step.lane == Lane::kCommunicate) out += fmt::format(" {}", step.turn);
     for (const size_t before : step.after) out += fmt::format(" after {}", before);
     out += '\n';
-    for (const Fingerprint& f : step.fingerprints)
-      out += fmt::format("    {} <- fingerprint of {} x{} B\n", text(f.target), text(f.source),
-                         f.bytes);
+    for (const Fingerprint& f : step.fingerprints) print_fingerprint(f, out);
     for (const Compute& c : step.compute) print_compute(c, plan.buffers.size(), out);
-    for (const Copy& c : step.copies)
-      out += fmt::format("    {} x{} B <- {} as it is\n", text(c.target), c.bytes, text(c.source));
+    for (const Copy& c : step.copies) print_copy(c, out);
     for (const Learn& l : step.learns) print_learn(l, out);
     if (step.header) print_header(*step.header, out);
     for (const Transfer& t : step.transfers)
@@ -102,6 +109,26 @@ std::string print(const Plan& plan) {
                          text(t.place, t.message, plan.buffers.size()), t.bytes);
     for (const Native& n : step.natives) print_native(n, out);
   }
+  return out;
+}
+
+// Places in scratch are those of the areas.
+std::string print(const Fused& f) {
+  std::string out = fmt::format(
+      "fused {}: 1 kernel, {} flag{} to each peer, areas of {} B pushed and {} B shared{}, wire {} "
+      "B\n",
+      f.algorithm, f.flags(), f.flags() == 1 ? "" : "s", f.pushed_bytes, f.shared_bytes,
+      f.alternates() ? ", by turns" : "", f.wire_bytes);
+  for (const Fingerprint& print : f.fingerprints) print_fingerprint(print, out);
+  for (const Fused::Push& push : f.pushes) {
+    out += fmt::format("  to {}\n", push.peer);
+    print_compute(push.compute, 1, out);
+  }
+  if (f.pushing()) out += "  flags\n";
+  for (const Compute& c : f.makes) print_compute(c, 1, out);
+  if (f.sharing()) out += "  to all, flags\n";
+  for (const Compute& c : f.takes) print_compute(c, 1, out);
+  for (const Copy& c : f.copies) print_copy(c, out);
   return out;
 }
 

@@ -141,6 +141,12 @@ class Usage(unittest.TestCase):
                        "512", "--bandwidth", "400gbit"]):
             self.assertEqual(terse(*words)[0], 0, words)
 
+    def test_a_plan_may_be_fused(self):
+        _, out, _ = terse("plan", "reducescatter", "--count", "1000", "--ranks", "2", "--fused")
+        self.assertIn("fused ReduceScatter: 1 kernel, 1 flag to each peer, areas of 2176 B pushed", out)
+        _, out, _ = terse("plan", "--ranks", "4", "--nodes", "2", "--fused")
+        self.assertTrue(out.endswith("\nnot fused, for its ranks are on 2 nodes\n"), out)
+
     def test_a_plan_is_that_of_the_nodes(self):
         for nodes, first in ((1, "two-shot AllReduce (a large message: bytes count)"),
                              (2, "hierarchical AllReduce (2 nodes of 4 ranks: the fewest bytes between "
