@@ -92,6 +92,11 @@ TEST(Integer, FindsExtremes) {
   EXPECT_EQ(extreme("VIMNMX R0, R2, R3, PT"), ~0u);
   EXPECT_EQ(extreme("VIMNMX R0, R2, R3, !PT"), 3u);
   EXPECT_EQ(extreme("VIMNMX.U32 R0, R2, R3, PT"), 3u);
+  EXPECT_EQ(extreme("VIMNMX.U16x2 R0, R3, 0x10001, !PT"), 0x10003u);
+  EXPECT_EQ(extreme("VIMNMX.U16x2 R0, R3, 0x10001, PT"), 1u);
+  EXPECT_EQ(same_result({"UMOV UR4, 0x3", "UMOV UR5, 0xffffffff", "UVIMNMX.U32 UR4, UR4, UR5, UPT",
+                         "MOV R0, UR4"}),
+            3u);
   EXPECT_EQ(extreme("VIADDMNMX R0, R3, -R2, 0x2, PT"), 2u);
   EXPECT_EQ(extreme("FLO.U32 R0, R3"), 1u);
   EXPECT_EQ(extreme("FLO.U32 R0, RZ"), ~0u);
@@ -130,6 +135,7 @@ TEST(Integer, AddsAndSelectsWideNumbers) {
   EXPECT_EQ(wide("SEL.64 R0, R2, R4, !P0"), 0x100000003u);
   EXPECT_EQ(wide("SEL.64 R0, R2, -0x1, P0"), 0x200000001u);
   EXPECT_EQ(wide("IMNMX.U64 PT, PT, R0, R2, R4, PT, !PT"), 0x100000003u);
+  EXPECT_EQ(wide("IADD3.64 R0, PT, PT, R2, R4, 0x1"), 0x300000005u);
   EXPECT_EQ(wide("CS2R R0, SRZ"), 0u);
 }
 

@@ -60,6 +60,23 @@ TEST(Memory, CompareAndSwapLosesNothing) {
                    "ISETP.EQ.U32.AND P0, PT, R6, 0x1, PT", "@!P0 BRA `(again)", "WARPSYNC.ALL",
                    "LDS R0, [R8]"}),
       96u);
+  EXPECT_EQ(
+      same_result({"MOV R8, 0x400", "STS.64 [R8], RZ", "WARPSYNC.ALL", "again:", "LDS.64 R4, [R8]",
+                   "IADD3 R6, R4, 0x3, RZ", "MOV R7, R5", "ATOMS.CAST.SPIN.64 P0, [R8], R4, R6",
+                   "@!P0 BRA `(again)", "WARPSYNC.ALL", "LDS R0, [R8]"}),
+      96u);
+}
+
+TEST(Memory, ConstantsAreLoadedInParts) {
+  const auto loaded = [](const std::string& load, int reg) {
+    return same_result({load, "MOV R0, UR" + std::to_string(reg)});
+  };
+  // Sizes of a block and of the grid.
+  EXPECT_EQ(loaded("LDCU UR4, c[0x0][0x0]", 4), 32u);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(loaded("LDCU.128 UR4, c[0x0][0x0]", 4 + i),
+              loaded(std::string("LDCU UR4, c[0x0][0x") + "048c"[i] + "]", 4));
+  EXPECT_NE(error_of({"LDCU.128 UR4, c[0x0][0x8]"}).find("misaligned"), std::string::npos);
 }
 
 TEST(Memory, ReductionsAreAtomic) {
@@ -68,6 +85,10 @@ TEST(Memory, ReductionsAreAtomic) {
                                 "WARPSYNC.ALL", "REDG.E.ADD.64.STRONG.GPU desc[UR4][R2.64], R4",
                                 "WARPSYNC.ALL", "LDG.E R0, desc[UR4][R2.64]"})),
       64u);
+  EXPECT_EQ(same_result(with_pointer({"MOV R4, 0x2", "MOV R5, RZ", "STG.E.64 [R2.64], RZ",
+                                      "WARPSYNC.ALL", "RED.E.ADD.64.STRONG.GPU [R2.64], R4",
+                                      "WARPSYNC.ALL", "LDG.E R0, [R2.64]"})),
+            64u);
   EXPECT_EQ(same_result(with_pointer({"S2R R4, SR_LANEID", "STG.E desc[UR4][R2.64], RZ",
                                       "WARPSYNC.ALL", "REDG.E.MAX.STRONG.GPU desc[UR4][R2.64], R4",
                                       "WARPSYNC.ALL", "LDG.E R0, desc[UR4][R2.64]"})),

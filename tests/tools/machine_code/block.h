@@ -25,6 +25,10 @@ class Block {
   const Program& program() const { return program_; }
   uint32_t index() const { return index_; }
   simt::internal::Random& random() { return random_; }
+  // 0 to n - 1, the same for a value wherever the launch asks.
+  uint32_t draw_for(uint32_t value, uint32_t n) const {
+    return simt::internal::Random(seed_ << 32 ^ value).below(n);
+  }
   std::span<const uint8_t> bank(uint32_t number) const;
   // Throws a fault if the bytes are not all in shared memory, or not aligned.
   uint8_t* shared(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes);

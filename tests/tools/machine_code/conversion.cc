@@ -87,13 +87,16 @@ void pack_8(Warp& warp, const Instruction& of) {
                    a, b, c));
 }
 
-// F2FP d, a: its lower two bytes as two halves.
+// F2FP d, a: its lower two bytes as two halves; of a.H1 its upper two.
 template <const SmallFloat& format>
 void unpack_8(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
-  const Lanes<uint32_t> a = in.word();
+  Operand from = in.next();
   in.end();
+  const uint32_t shift = from.half == Half::kHigh ? 16 : 0;
+  if (from.half == Half::kHigh) from.half = Half::kNone;
+  const Lanes<uint32_t> a = map([=](uint32_t x) { return x >> shift; }, warp.word(from));
   warp.set(to, map(
                    [](uint32_t x) {
                      const auto half = [](uint32_t byte) {

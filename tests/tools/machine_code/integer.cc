@@ -219,6 +219,32 @@ void imnmx(Warp& warp, const Instruction& of) {
   warp.set(to, word_extremes(of, a, b, smaller));
 }
 
+// IADD3.64 d, PT, PT, a, b, c
+void iadd3_64(Warp& warp, const Instruction& of) {
+  Arguments in(warp, of);
+  const Operand& to = in.next();
+  for (int i = 0; i < 2; ++i)
+    if (in.next().index != kTruePredicate) warp.fail("a carry is not known");
+  const Wides a = warp.wide(in.next()), b = warp.wide(in.next()), c = warp.wide(in.next());
+  in.end();
+  warp.set(to, map([](uint64_t x, uint64_t y, uint64_t z) { return x + y + z; }, a, b, c));
+}
+
+// Each half as a number.
+void vimnmx_u16x2(Warp& warp, const Instruction& of) {
+  Arguments in(warp, of);
+  const Operand& to = in.next();
+  const Words a = in.word(), b = in.word();
+  const Mask smaller = in.predicate();
+  in.end();
+  const auto half = [&](uint32_t shift) {
+    const auto part = [=](uint32_t x) { return x >> shift & 0xffff; };
+    return extremes(map(part, a), map(part, b), smaller, std::less<uint32_t>());
+  };
+  warp.set(to,
+           map([](uint32_t low, uint32_t high) { return high << 16 | low; }, half(0), half(16)));
+}
+
 // IMNMX.U64 PT, PT, d, a, b, smaller, !PT
 void imnmx_u64(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
@@ -260,6 +286,7 @@ std::span<const Rule> integer_rules() {
   static constexpr Rule kRules[] = {
       {"IADD3", {kX}, iadd3},
       {"IADD.64", {}, iadd_64},
+      {"IADD3.64", {}, iadd3_64},
       {"VIADD", {}, viadd},
       {"IMAD", {kX, kMOV, kU32, kIADD, kSHL}, imad},
       {"IMAD.WIDE", {kU32}, imad_wide},
@@ -272,6 +299,7 @@ std::span<const Rule> integer_rules() {
       {"LOP3", {kLUT}, lop3},
       {"IMNMX", {kU32}, imnmx},
       {"VIMNMX", {kU32, kS32}, imnmx},
+      {"VIMNMX.U16x2", {}, vimnmx_u16x2},
       {"IMNMX.U64", {}, imnmx_u64},
       {"VIADDMNMX", {kU32}, viaddmnmx},
       {"FLO.U32", {}, flo},

@@ -124,21 +124,26 @@ void redg_max(Warp& warp, const Instruction& of) {
                    [&](uint32_t x, uint32_t lane) { return std::max(x, value[lane]); });
 }
 
-// ATOMS.CAST d, [at], expected, wanted: whether it has been changed.
+// ATOMS.CAST d, [at], expected, wanted: d says, as a number or a predicate, whether it has been
+// changed.
 void compare_and_swap(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
   const Operand& at = in.next();
   const Lanes<uint64_t> expected = warp.wide(in.next()), wanted = warp.wide(in.next());
   in.end();
+  Mask changed = 0;
   for_each_place(warp, at, 8, false, Operation::kStore, [&](uint32_t lane, uint8_t* memory) {
     uint64_t value;
     std::memcpy(&value, memory, sizeof value);
-    const bool same = value == expected[lane];
-    if (same) std::memcpy(memory, &wanted[lane], sizeof value);
-    warp.set_after(to, 0, lane, same);
-    warp.set_after(to, 1, lane, 0);
+    if (value != expected[lane]) return;
+    std::memcpy(memory, &wanted[lane], sizeof value);
+    changed |= bit(lane);
   });
+  if (to.is_predicate()) return warp.set_predicate(to, changed);
+  Lanes<uint64_t> number{};
+  for (uint32_t lane = 0; lane < kLanes; ++lane) number[lane] = (changed & bit(lane)) != 0;
+  warp.set(to, number);
 }
 
 void load_constant(Warp& warp, const Instruction& of) {
@@ -150,15 +155,22 @@ void load_constant(Warp& warp, const Instruction& of) {
   const uint32_t bytes = bytes_of(of);
   const Lanes<uint32_t> base = warp.word({.kind = Kind::kRegister, .index = from.base});
   const Lanes<uint32_t> uniform = warp.word({.kind = Kind::kUniform, .index = from.uniform_base});
-  Lanes<uint64_t> values{};
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    if (warp.executing() & bit(lane))
-      values[lane] = warp.constant(
-          from.index,
-          static_cast<uint32_t>(base[lane] + uniform[lane] + static_cast<uint32_t>(from.value)),
-          bytes);
-  if (bytes == 8) return warp.set(to, values);
-  warp.set(to, map([](uint64_t x) { return static_cast<uint32_t>(x); }, values));
+  const auto offset = static_cast<uint32_t>(from.value);
+  for (uint32_t at = 0; at < bytes; at += 8) {
+    Lanes<uint64_t> values{};
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      if (!(warp.executing() & bit(lane))) continue;
+      const uint32_t begin = base[lane] + uniform[lane] + offset;
+      if (begin % bytes != 0) warp.fail(lane, "a misaligned constant");
+      values[lane] = warp.constant(from.index, begin + at, std::min(bytes, 8u));
+    }
+    Operand part = to;
+    if (to.index != kZeroRegister) part.index += at / 4;
+    if (bytes >= 8)
+      warp.set(part, values);
+    else
+      warp.set(part, map([](uint64_t x) { return static_cast<uint32_t>(x); }, values));
+  }
 }
 
 }  // namespace
@@ -171,11 +183,13 @@ std::span<const Rule> memory_rules() {
       {"STG.E", kGlobal, store<true>},
       {"LDS", kShared, load<false>},
       {"STS", kShared, store<false>},
+      {"RED.E.ADD.64", {kSTRONG, kGPU}, redg_add_64},
+      {"RED.E.MAX", {kSTRONG, kGPU}, redg_max},
       {"REDG.E.ADD.64", {kSTRONG, kGPU}, redg_add_64},
       {"REDG.E.MAX", {kSTRONG, kGPU}, redg_max},
       {"ATOMS.CAST.SPIN.64", {}, compare_and_swap},
       {"LDC", {kU8, kU16, k64}, load_constant},
-      {"LDCU", {kU8, kU16, k64}, load_constant},
+      {"LDCU", {kU8, kU16, k64, k128}, load_constant},
   };
   return kRules;
 }

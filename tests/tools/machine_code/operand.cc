@@ -147,7 +147,7 @@ Operand parse_operand(std::string_view text) {
     operand = {Kind::kPredicates};
   } else {
     if (take_end(text, ".H0_H0")) operand.half = Half::kLow;
-    if (take_end(text, ".H1_H1")) operand.half = Half::kHigh;
+    if (take_end(text, ".H1_H1") || take_end(text, ".H1")) operand.half = Half::kHigh;
     take_end(text, ".reuse");
     if (is_register(text, operand.index)) {
       operand.kind = Kind::kRegister;

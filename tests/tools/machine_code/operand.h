@@ -30,7 +30,7 @@ enum class Kind : uint8_t {
   kSpecial,           // SR_TID.X
 };
 
-// Which half of a register holds a 16-bit float.
+// Which half of a register holds a 16-bit float, or two 8-bit ones.
 enum class Half : uint8_t { kNone, kLow, kHigh };
 
 struct Operand {

@@ -84,7 +84,8 @@ void fmnmx(Warp& warp, const Instruction& of) {
   warp.set(to, value);
 }
 
-// One step of the last place to either side: what a GPU's approximation may be.
+// One step of the last place to either side: what a GPU's approximation may be. It is the same for
+// a number in all lanes: some results go to uniform registers.
 float about(float x, uint32_t draw) {
   if (!std::isnormal(x)) return x;
   return draw == 0 ? std::nextafter(x, -INFINITY) : draw == 1 ? std::nextafter(x, INFINITY) : x;
@@ -106,7 +107,7 @@ void mufu_rcp(Warp& warp, const Instruction& of) {
                    [&](float x) {
                      if (is_nan(x)) return nan_of_arithmetic<float>();
                      const float nearest = flushed(1 / flushed(x));
-                     const uint32_t draw = warp.block().random().below(3);
+                     const uint32_t draw = warp.block().draw_for(std::bit_cast<uint32_t>(x), 3);
                      return has_ones_alone(x) ? nearest : about(nearest, draw);
                    },
                    a));
@@ -153,7 +154,7 @@ void mufu_rcp64h(Warp& warp, const Instruction& of) {
                      const auto exact =
                          static_cast<uint32_t>(std::bit_cast<uint64_t>(1 / value) >> 32);
                      if (!std::isnormal(1 / value)) return exact;
-                     return exact + warp.block().random().below(3) - 1;
+                     return exact + warp.block().draw_for(x, 3) - 1;
                    },
                    a));
 }

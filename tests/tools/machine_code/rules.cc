@@ -14,10 +14,31 @@ std::map<std::string_view, const Rule*> make_index() {
 }
 
 // Uniform forms: a rule's name with a U before it.
-constexpr std::string_view kUniformForms[] = {
-    "UIADD3", "UIMAD", "UIMAD.WIDE", "UISETP",  "ULEA",     "ULEA.HI", "ULOP3",
-    "UMOV",   "UPRMT", "USEL",       "USHF",    "UFLO.U32", "ULDC",    "UFFMA",
-    "UFADD",  "UFMUL", "UPLOP3",     "UMOV.64", "USEL.64"};
+constexpr std::string_view kUniformForms[] = {"UIADD3",
+                                              "UIMAD",
+                                              "UIMAD.WIDE",
+                                              "UISETP",
+                                              "ULEA",
+                                              "ULEA.HI",
+                                              "ULOP3",
+                                              "UMOV",
+                                              "UPRMT",
+                                              "USEL",
+                                              "USHF",
+                                              "UFLO.U32",
+                                              "ULDC",
+                                              "UFFMA",
+                                              "UFADD",
+                                              "UFMUL",
+                                              "UPLOP3",
+                                              "UMOV.64",
+                                              "USEL.64",
+                                              "UVIMNMX",
+                                              "UI2F",
+                                              "UI2FP.F32",
+                                              "UF2I.FTZ.U32.TRUNC.NTZ",
+                                              "UIMAD.HI",
+                                              "UIADD3.64"};
 
 }  // namespace
 

@@ -190,6 +190,7 @@ void Warp::set(const Operand& operand, const Lanes<uint32_t>& values) {
     if ((executing_ & where([=](uint32_t x) { return x != value; }, values)) != 0)
       fail("a uniform register of several values");
     uniform_[operand.index] = value;
+    holds_uniform_ = true;
     return;
   }
   if (operand.kind != Kind::kRegister) fail("a register was expected");
@@ -222,6 +223,7 @@ void Warp::set_predicate(const Operand& operand, Mask values) {
     if ((values & executing_) != 0 && (~values & executing_) != 0)
       fail("a uniform predicate of several values");
     uniform_predicates_[operand.index] = values & executing_ ? kAllLanes : 0;
+    holds_uniform_ = true;
     return;
   }
   Mask& mask = predicates_[operand.index];
@@ -353,12 +355,21 @@ Mask Warp::some_fragment(bool converges) const {
     });
     return ready & where([&](uint32_t at) { return at == at_[chosen]; }, at_);
   }
+  if (holds_uniform_) return fragment_;
   auto nth = block_.random().below(static_cast<uint32_t>(std::popcount(ready)));
   for_each_lane(ready, [&](uint32_t lane) {
     if (nth-- == 0) chosen = lane;
   });
   return ready &
          where([&](uint32_t fragment) { return fragment == fragment_of_[chosen]; }, fragment_of_);
+}
+
+// Returns true if the fragment is as it was before its last instruction, and at the next one.
+bool Warp::goes_on(uint32_t next) const {
+  const uint32_t number = fragment_of_[static_cast<uint32_t>(std::countr_zero(fragment_))];
+  const Mask now = ready() & where([=](uint32_t of) { return of == number; }, fragment_of_);
+  return now == fragment_ &&
+         (fragment_ & where([=](uint32_t at) { return at == next; }, at_)) == fragment_;
 }
 
 bool Warp::step(bool converges) {
@@ -373,6 +384,7 @@ bool Warp::step(bool converges) {
   for_each_lane(fragment_, [&](uint32_t lane) { at_[lane] += 16; });
   instruction_->times_executed += executing_ != 0;
   instruction_->execute(*this, *instruction_);
+  if (!goes_on(16 * (number + 1))) holds_uniform_ = false;
   return true;
 }
 

@@ -63,7 +63,10 @@ class Warp {
   bool finished() const { return alive_ == 0; }
   bool can_go_on() const;
   // Executes one instruction. With `converges`: of the lanes at the lowest address, which is where
-  // all meet again. Otherwise: of a fragment that is drawn. Returns false if all lanes wait.
+  // all meet again. Otherwise: of a fragment that is drawn, but of the last one from a uniform
+  // register that it writes to the next jump: from sm_100 on ptxas gives both sides of a branch the
+  // same uniform registers, which only fragments that do not change in between leave right. Returns
+  // false if all lanes wait.
   bool step(bool converges);
   Mask waiting_for_block() const;
   void pass_block_barrier();
@@ -86,6 +89,7 @@ class Warp {
   uint32_t pair_of(const Operand& operand) const;
   Mask ready() const;
   Mask some_fragment(bool converges) const;
+  bool goes_on(uint32_t next) const;
   void resume(Mask lanes);
   void release_regions();
   void release_warpsyncs();
@@ -97,6 +101,7 @@ class Warp {
   const uint32_t number_;
   Mask alive_;
   Mask executing_ = 0, fragment_ = 0;
+  bool holds_uniform_ = false;  // the last fragment goes on
   const Instruction* instruction_ = nullptr;
 
   Lanes<uint32_t> registers_[256];
