@@ -52,7 +52,8 @@ constexpr size_t kWindowBytes = size_t{32} << 20;
 void print_fused(const plan::Algorithm& algorithm, const plan::Shape& shape,
                  const plan::Delta& delta) {
   const plan::Fusion fusion = plan::fuse(
-      [&](const plan::Shape& s) { return plan::build(algorithm, s, delta); }, shape, kWindowBytes);
+      algorithm.collective, [&](const plan::Shape& s) { return plan::build(algorithm, s, delta); },
+      shape, kWindowBytes);
   if (fusion.by_rank.empty())
     fmt::print("not fused, {}\n", fusion.reason);
   else

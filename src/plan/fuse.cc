@@ -82,7 +82,8 @@ class Fusing {
   }
 
   std::vector<Fused> all() {
-    const bool pushes = form_ != Fused::Form::kShare, shares = form_ != Fused::Form::kReduce;
+    const Fused any{.form = form_};
+    const bool pushes = any.pushing(), shares = any.sharing();
     const size_t share = pushes ? 1 : 0;  // the exchange in which what is made is shared
     if (pushes) {
       pushed_ = first_received(0);
@@ -96,6 +97,7 @@ class Fusing {
         for (const Compute& c : s.computes[share])
           if (is_scratch(c.target)) shared_ = std::min(shared_, c.target.offset);
     }
+    fingerprints_ = first_fingerprint();
     std::vector<Fused> all;
     for (size_t rank = 0; rank < stages_.size(); ++rank) {
       const Stages& s = stages_[rank];
@@ -105,6 +107,10 @@ class Fusing {
                                         .copies = s.copies,
                                         .buffers = plans_[rank].buffers.front(),
                                         .wire_bytes = plans_[rank].wire_bytes});
+      for (Fingerprint& each : f.fingerprints) {
+        each.target.offset -= fingerprints_;
+        f.scratch_bytes = std::max(f.scratch_bytes, each.target.offset + kFingerprintBytes);
+      }
       if (pushes) push(rank, f);
       for (Compute c : s.computes[share]) f.makes.push_back(moved(std::move(c), pushed_, shared_));
       if (!shares) continue;
@@ -130,7 +136,16 @@ class Fusing {
     for (const Stages& s : stages_)
       for (const Transfer& t : s.transfers[exchange])
         if (!t.send) first = std::min(first, t.place.offset);
+    if (first == std::numeric_limits<size_t>::max()) refuse("for nothing is exchanged");
     return first;
+  }
+
+  // Fingerprints lie in scratch behind what is exchanged; 0: there are none.
+  size_t first_fingerprint() const {
+    size_t first = std::numeric_limits<size_t>::max();
+    for (const Stages& s : stages_)
+      for (const Fingerprint& each : s.fingerprints) first = std::min(first, each.target.offset);
+    return first == std::numeric_limits<size_t>::max() ? 0 : first;
   }
 
   bool is_sent(size_t rank, const Compute& c) const {
@@ -157,8 +172,9 @@ class Fusing {
       if (!t.send) continue;
       const Compute* const c = writer(s.computes[0], t.place);
       if (c == nullptr) refuse("for it sends what it has not packed for it");
-      f.pushes.push_back({t.peer, *c});
-      f.pushes.back().compute.target = {Region::kScratch, received(rank, 0, t).offset - pushed_};
+      Compute pushed = *c;
+      pushed.target = received(rank, 0, t);
+      f.pushes.push_back({t.peer, moved(std::move(pushed), pushed_, pushed_)});
     }
     for (const Compute& c : s.computes[0])
       if (!is_sent(rank, c))
@@ -182,10 +198,16 @@ class Fusing {
       refuse("for it sends some ranks what others do not get");
   }
 
-  static Compute moved(Compute c, size_t from, size_t to) {
-    for (Input& in : c.inputs)
-      if (is_scratch(in.place)) in.place.offset -= from;
-    if (is_scratch(c.target)) c.target.offset -= to;
+  // Compute whose places in scratch are offsets in the areas that begin there.
+  Compute moved(Compute c, size_t from, size_t to) const {
+    const auto move = [](Place& place, size_t begin) {
+      if (!is_scratch(place)) return;
+      if (place.offset < begin) refuse("for it takes what is not exchanged");
+      place.offset -= begin;
+    };
+    for (Input& in : c.inputs) move(in.place, from);
+    move(c.target, to);
+    if (c.rng_key && c.rng_key->fingerprint) move(*c.rng_key->fingerprint, fingerprints_);
     return c;
   }
 
@@ -209,14 +231,15 @@ class Fusing {
   const Shape& shape_;
   std::vector<Stages> stages_;  // by rank
   Fused::Form form_ = Fused::Form::kShare;
-  size_t pushed_ = 0, shared_ = 0;  // where the areas begin in scratch
+  size_t pushed_ = 0, shared_ = 0, fingerprints_ = 0;  // where they begin in scratch
 };
 
 }  // namespace
 
-Fusion fuse(const std::function<Plan(const Shape&)>& build, const Shape& shape,
-            size_t max_window_bytes) {
+Fusion fuse(Collective collective, const std::function<Plan(const Shape&)>& build,
+            const Shape& shape, size_t max_window_bytes) {
   try {
+    if (traits(collective).rooted) refuse("for it has a root");
     if (shape.topology.nodes() == 0) refuse("for the nodes are not known");
     if (shape.topology.nodes() != 1)
       refuse(fmt::format("for its ranks are on {} nodes", shape.topology.nodes()));

@@ -11,6 +11,10 @@
 namespace terse::plan {
 namespace {
 
+bool is_within(size_t begin, size_t bytes, size_t end) {
+  return begin <= end && bytes <= end - begin;
+}
+
 // Bytes that were written once.
 class Written {
  public:
@@ -18,10 +22,11 @@ class Written {
 
   // Returns false if some of them are beyond the end, or were written before.
   bool write(size_t begin, size_t bytes) {
+    if (!is_within(begin, bytes, bytes_)) return false;
     const auto next = spans_.lower_bound(begin);
     const bool is_free = (next == spans_.end() || begin + bytes <= next->first) &&
                          (next == spans_.begin() || std::prev(next)->second <= begin);
-    if (!is_free || begin + bytes > bytes_) return false;
+    if (!is_free) return false;
     spans_.emplace(begin, begin + bytes);
     sum_ += bytes;
     return true;
@@ -29,7 +34,7 @@ class Written {
   // Returns true if one piece has written all of them.
   bool has(size_t begin, size_t bytes) const {
     const auto next = spans_.upper_bound(begin);
-    return next != spans_.begin() && begin + bytes <= std::prev(next)->second;
+    return next != spans_.begin() && is_within(begin, bytes, std::prev(next)->second);
   }
   bool is_whole() const { return sum_ == bytes_; }
 
@@ -49,6 +54,7 @@ class FusedChecker {
   }
 
   std::string check() {
+    each([&](size_t rank, const Fused& f) { compare(rank, f); });
     each([&](size_t rank, const Fused& f) {
       for (const Fused::Push& p : f.pushes) push(rank, p);
     });
@@ -73,8 +79,20 @@ class FusedChecker {
     if (error_.empty()) error_ = fmt::format("rank {} {}", rank, what);
   }
 
+  void compare(size_t rank, const Fused& f) {
+    const Fused& first = ranks_.front();
+    if (f.form != first.form || f.pushed_bytes != first.pushed_bytes ||
+        f.shared_bytes != first.shared_bytes)
+      fail(rank, "has another form, or other areas");
+    for (const Fingerprint& each : f.fingerprints)
+      if (!is_sent(rank, each.source, each.bytes) ||
+          !is_within(each.target.offset, kFingerprintBytes, f.scratch_bytes))
+        fail(rank, "makes a fingerprint from or to where none may be");
+  }
+
   bool is_sent(size_t rank, const Place& place, size_t bytes) const {
-    return place.region == Region::kSend && place.offset + bytes <= ranks_[rank].buffers.send_bytes;
+    return place.region == Region::kSend &&
+           is_within(place.offset, bytes, ranks_[rank].buffers.send_bytes);
   }
 
   // Inputs are raw ones, or what lies in an area.
@@ -86,6 +104,10 @@ class FusedChecker {
                                                             area.has(in.place.offset, bytes);
       if (!is_there) fail(rank, "reads what is not there");
     }
+    if (!c.rng_key || !c.rng_key->fingerprint) return;
+    const std::vector<Fingerprint>& made = ranks_[rank].fingerprints;
+    if (std::ranges::find(made, *c.rng_key->fingerprint, &Fingerprint::target) == made.end())
+      fail(rank, "draws by a fingerprint that nobody makes");
   }
 
   void receive(size_t rank, const Compute& c) {
@@ -98,7 +120,8 @@ class FusedChecker {
   void push(size_t rank, const Fused::Push& p) {
     if (p.peer < 0 || static_cast<size_t>(p.peer) >= ranks_.size() || !ranks_[rank].pushing())
       return fail(rank, "pushes to a rank that is not there");
-    read(rank, p.compute, pushed_[rank]);
+    read(rank, p.compute, Written(0));
+    if (p.compute.target.region != Region::kScratch) return fail(rank, "pushes past the area");
     if (!pushed_[static_cast<size_t>(p.peer)].write(
             p.compute.target.offset, shape_.bytes(p.compute.target_format, p.compute.count)))
       fail(rank, "pushes twice to a place, or beyond the area");
@@ -106,7 +129,7 @@ class FusedChecker {
 
   void make(size_t rank, const Compute& c) {
     read(rank, c, pushed_[rank]);
-    if (c.target.region == Region::kRecv) return receive(rank, c);
+    if (c.target.region != Region::kScratch) return receive(rank, c);
     if (!ranks_[rank].sharing()) return fail(rank, "shares without a flag");
     const size_t bytes = shape_.bytes(c.target_format, c.count);
     for (Written& area : shared_)
@@ -115,6 +138,7 @@ class FusedChecker {
   }
 
   void take(size_t rank, const Compute& c) {
+    if (!ranks_[rank].sharing()) return fail(rank, "takes without a flag");
     read(rank, c, shared_[rank]);
     receive(rank, c);
   }

@@ -112,7 +112,7 @@ std::string print(const Plan& plan) {
   return out;
 }
 
-// Places in scratch are those of the areas.
+// Places in scratch are those of the areas, and of fingerprints.
 std::string print(const Fused& f) {
   std::string out = fmt::format(
       "fused {}: 1 kernel, {} flag{} to each peer, areas of {} B pushed and {} B shared{}, wire {} "

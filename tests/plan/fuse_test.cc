@@ -13,6 +13,7 @@
 
 #include "meaning.h"
 #include "plan/delta.h"
+#include "plan/rng_key.h"
 #include "simulator.h"
 #include "trials.h"
 
@@ -47,7 +48,8 @@ Plan build(const Call& call, const Shape& shape) {
 }
 
 Fusion fused(const Call& call, const Shape& shape, size_t max_window_bytes = kAnyWindow) {
-  return fuse([&](const Shape& s) { return build(call, s); }, shape, max_window_bytes);
+  return fuse(
+      call.collective, [&](const Shape& s) { return build(call, s); }, shape, max_window_bytes);
 }
 
 TEST(Fuse, PacksIntoThePeersWindow) {
@@ -211,8 +213,17 @@ TEST(Fuse, SaysWhyAPlanIsNotFused) {
             "for its second format has other bodies");
   EXPECT_EQ(reason(two_shot, [](Shape& s) { s.packing.codebook_bytes = 64; }),
             "for its levels are of a table");
-  EXPECT_EQ(reason({Collective::kReduce, "twoshot"}, as_it_is),
-            "for it sends some ranks what others do not get");
+  for (const Call& rooted : {Call{Collective::kReduce, "twoshot"},
+                             {Collective::kReduce, "direct"},
+                             {Collective::kBroadcast, "shared"},
+                             {Collective::kGather, "direct"}})
+    EXPECT_EQ(reason(rooted, as_it_is), "for it has a root");
+  // Of two ranks one is the root, and neither sends in the second exchange.
+  const Fusion empty = fuse(Collective::kAllReduce, shared_broadcast, shape_of(100, 2), kAnyWindow);
+  EXPECT_EQ(empty.reason, "for nothing is exchanged");
+  const Fusion reduce =
+      fuse(Collective::kAllReduce, two_shot_reduce, shape_of(1000, 4), kAnyWindow);
+  EXPECT_EQ(reduce.reason, "for it sends some ranks what others do not get");
   EXPECT_EQ(
       reason({Collective::kAllReduce, "summed"},
              [](Shape& s) { s.packing = packing_for({.sharing = Sharing::kSummed}, s.packing); }),
@@ -244,8 +255,51 @@ TEST(Fuse, ValidateFindsWhatIsWrong) {
             "rank 1 writes the receive buffer twice, or beyond it");
   EXPECT_EQ(broken([](auto& f) { f[1].takes[0].inputs[0].place.offset += 4; }),
             "rank 1 reads what is not there");
+  EXPECT_EQ(broken([](auto& f) { f[1].takes[0].inputs[0].place.offset = size_t{0} - 64; }),
+            "rank 1 reads what is not there");
+  EXPECT_EQ(broken([](auto& f) {
+              f[1].pushes[0].compute.inputs = {{{Region::kScratch, 0}}};
+            }),
+            "rank 1 reads what is not there");
+  EXPECT_EQ(broken([](auto& f) { f[1].pushes[0].compute.target.region = Region::kSend; }),
+            "rank 1 pushes past the area");
+  EXPECT_EQ(broken([](auto& f) { f[0].makes[0].target.region = Region::kSend; }),
+            "rank 0 writes the receive buffer twice, or beyond it");
   EXPECT_EQ(broken([](auto& f) { f[1].form = Fused::Form::kReduce; }),
-            "rank 1 shares without a flag");
+            "rank 1 has another form, or other areas");
+  EXPECT_EQ(broken([](auto& f) { f[2].pushed_bytes += 64; }),
+            "rank 2 has another form, or other areas");
+  EXPECT_EQ(broken([](auto& f) {
+              for (Fused& each : f) each.form = Fused::Form::kReduce;
+            }),
+            "rank 0 shares without a flag");
+  EXPECT_EQ(broken([](auto& f) {
+              for (Fused& each : f) each.form = Fused::Form::kReduce, each.makes.clear();
+            }),
+            "rank 0 takes without a flag");
+}
+
+// Kept apart from the areas, in scratch of their own.
+TEST(Fuse, FingerprintsAreMadeBefore) {
+  const Shape shape = shape_of(1000, 4);
+  const Fusion fusion = fuse(
+      Collective::kReduceScatter,
+      [](const Shape& s) { return with_content_rng_key(reduce_scatter(s), false); }, shape,
+      kAnyWindow);
+  ASSERT_EQ(fusion.reason, "");
+  EXPECT_EQ(validate(fusion.by_rank, shape), "");
+  for (const Fused& f : fusion.by_rank) {
+    ASSERT_EQ(f.fingerprints.size(), 1u);
+    EXPECT_EQ(f.fingerprints[0].target, (Place{Region::kScratch, 0}));
+    EXPECT_EQ(f.scratch_bytes, kFingerprintBytes);
+    for (const Fused::Push& p : f.pushes)
+      EXPECT_EQ(p.compute.rng_key->fingerprint, (Place{Region::kScratch, 0}));
+  }
+  std::vector<Fused> broken = fusion.by_rank;
+  broken[1].fingerprints.clear();
+  EXPECT_EQ(validate(broken, shape), "rank 1 draws by a fingerprint that nobody makes");
+  broken[0].fingerprints[0].bytes += 1;
+  EXPECT_EQ(validate(broken, shape), "rank 0 makes a fingerprint from or to where none may be");
 }
 
 TEST(Fuse, PrintIsAsReviewed) {
