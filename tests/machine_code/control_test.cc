@@ -47,6 +47,21 @@ TEST(Control, LanesThatDivergeMeetAgain) {
   EXPECT_EQ(for_every_seed(lines), lanes([](uint32_t lane) { return lane ^ 1; }));
 }
 
+// Also behind a uniform register that one of the sides writes: this is sm_90.
+TEST(Control, SidesOfABranchRunInAnyOrder) {
+  size_t seen = 0;
+  for (uint64_t seed = 1; seed < 400; ++seed) {
+    const Words all =
+        result({"S2R R2, SR_TID.X", "MOV R8, 0x400", "MOV R3, 0x1", "MOV R0, RZ", "STS [R8], RZ",
+                "WARPSYNC.ALL", "ISETP.LT.U32.AND P0, PT, R2, 0x10, PT", "BSSY B0, `(end)",
+                "@P0 BRA `(other)", "UMOV UR6, 0x1", "STS [R8], R3", "STS [R8], RZ", "BRA `(done)",
+                "other:", "LDS R0, [R8]", "done:", "BSYNC B0", "end:"},
+               seed);
+    seen += all[0];
+  }
+  EXPECT_GT(seen, 0u);
+}
+
 TEST(Control, ResultsAreThereBeforeTheyAreWaitedFor) {
   EXPECT_EQ(for_every_seed({"MOV R0, 0x3", "DEPBAR.LE SB0, 0x0, {3,1}", "DEPBAR.LE SB5, 0x1",
                             "IADD3 R0, R0, 0x1, RZ"}),

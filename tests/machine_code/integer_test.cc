@@ -137,6 +137,10 @@ TEST(Integer, AddsAndSelectsWideNumbers) {
   EXPECT_EQ(wide("IMNMX.U64 PT, PT, R0, R2, R4, PT, !PT"), 0x100000003u);
   EXPECT_EQ(wide("IADD3.64 R0, PT, PT, R2, R4, 0x1"), 0x300000005u);
   EXPECT_EQ(wide("CS2R R0, SRZ"), 0u);
+  for (const char* unknown :
+       {"IADD3.64 R0, !PT, PT, R2, R4, 0x1", "IADD3.64 R0, R7, R7, R2, R4, 0x1",
+        "IMNMX.U64 PT, !PT, R0, R2, R4, PT, !PT", "VIMNMX.U16x2 R0, -R2, 0x1, PT"})
+    EXPECT_NE(error_of({unknown}).find("not known"), std::string::npos) << unknown;
 }
 
 TEST(Integer, MovesPredicates) {

@@ -175,6 +175,7 @@ TEST(Conversion, ToEightBitsSaturates) {
   EXPECT_EQ(of("F2FP.F16.E4M3.UNPACK_B R0, R2", "0x7e38"), 0x5f003c00u);
   EXPECT_EQ(of("F2FP.F16.E5M2.UNPACK_B R0, R2", "0x3c7c"), 0x3c007c00u);
   EXPECT_EQ(of("F2FP.F16.E5M2.UNPACK_B R0, R2.H1", "0x3c7c0000"), 0x3c007c00u);
+  EXPECT_NE(error_of({"F2FP.F16.E5M2.UNPACK_B R0, -R2.H1"}).find("not known"), std::string::npos);
 }
 
 // As nvcc divides: by steps that give the quotient from any approximation, or, where an exponent is

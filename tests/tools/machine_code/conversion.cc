@@ -96,7 +96,7 @@ void unpack_8(Warp& warp, const Instruction& of) {
   in.end();
   const uint32_t shift = from.half == Half::kHigh ? 16 : 0;
   if (from.half == Half::kHigh) from.half = Half::kNone;
-  const Lanes<uint32_t> a = map([=](uint32_t x) { return x >> shift; }, warp.word(from));
+  const Lanes<uint32_t> a = map([=](uint32_t x) { return x >> shift; }, warp.unmarked(from));
   warp.set(to, map(
                    [](uint32_t x) {
                      const auto half = [](uint32_t byte) {

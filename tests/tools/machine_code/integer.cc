@@ -219,12 +219,20 @@ void imnmx(Warp& warp, const Instruction& of) {
   warp.set(to, word_extremes(of, a, b, smaller));
 }
 
+// Takes two predicates, which are PT: nothing else is known of them.
+void skip_predicates(const Warp& warp, Arguments& in) {
+  for (int i = 0; i < 2; ++i) {
+    const Operand& each = in.next();
+    if (!each.is_predicate() || each.index != kTruePredicate || each.complemented)
+      warp.fail("a predicate is not known");
+  }
+}
+
 // IADD3.64 d, PT, PT, a, b, c
 void iadd3_64(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
-  for (int i = 0; i < 2; ++i)
-    if (in.next().index != kTruePredicate) warp.fail("a carry is not known");
+  skip_predicates(warp, in);
   const Wides a = warp.wide(in.next()), b = warp.wide(in.next()), c = warp.wide(in.next());
   in.end();
   warp.set(to, map([](uint64_t x, uint64_t y, uint64_t z) { return x + y + z; }, a, b, c));
@@ -234,7 +242,7 @@ void iadd3_64(Warp& warp, const Instruction& of) {
 void vimnmx_u16x2(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
   const Operand& to = in.next();
-  const Words a = in.word(), b = in.word();
+  const Words a = warp.unmarked(in.next()), b = warp.unmarked(in.next());
   const Mask smaller = in.predicate();
   in.end();
   const auto half = [&](uint32_t shift) {
@@ -248,8 +256,7 @@ void vimnmx_u16x2(Warp& warp, const Instruction& of) {
 // IMNMX.U64 PT, PT, d, a, b, smaller, !PT
 void imnmx_u64(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
-  for (int i = 0; i < 2; ++i)
-    if (in.next().index != kTruePredicate) warp.fail("a predicate is not known");
+  skip_predicates(warp, in);
   const Operand& to = in.next();
   const Wides a = warp.wide(in.next()), b = warp.wide(in.next());
   const Mask smaller = in.predicate();

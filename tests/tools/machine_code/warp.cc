@@ -11,6 +11,9 @@
 namespace terse::machine {
 namespace {
 
+// First architecture of which both sides of a branch share uniform registers (step()).
+constexpr int kSharesUniform = 100;
+
 uint32_t real_bits(const Operand& operand) {
   return std::bit_cast<uint32_t>(static_cast<float>(operand.real));
 }
@@ -102,6 +105,11 @@ Lanes<uint32_t> Warp::word(const Operand& operand) const {
   if (operand.negated)
     for (uint32_t& x : values) x = -x;
   return values;
+}
+
+Lanes<uint32_t> Warp::unmarked(const Operand& operand) const {
+  require_marks(operand, {});
+  return word(operand);
 }
 
 Lanes<uint64_t> Warp::addend(const Operand& operand) const {
@@ -216,7 +224,7 @@ void Warp::set(const Operand& operand, const Lanes<double>& values) {
 }
 
 void Warp::set_predicate(const Operand& operand, Mask values) {
-  if (!operand.is_predicate()) fail("a predicate was expected");
+  if (!operand.is_predicate() || operand.complemented) fail("a predicate was expected");
   if (operand.index == kTruePredicate) return;
   if (operand.kind == Kind::kUniformPredicate) {
     if (executing_ == 0) return;
@@ -355,7 +363,7 @@ Mask Warp::some_fragment(bool converges) const {
     });
     return ready & where([&](uint32_t at) { return at == at_[chosen]; }, at_);
   }
-  if (holds_uniform_) return fragment_;
+  if (holds_uniform_ && block_.program().architecture >= kSharesUniform) return fragment_;
   auto nth = block_.random().below(static_cast<uint32_t>(std::popcount(ready)));
   for_each_lane(ready, [&](uint32_t lane) {
     if (nth-- == 0) chosen = lane;

@@ -23,8 +23,9 @@ class Warp {
   // reader does not know is a fault.
   Lanes<uint32_t> bits(const Operand& operand) const;
   Lanes<uint32_t> word(const Operand& operand) const;
-  Lanes<uint64_t> wide(const Operand& operand) const;    // of two registers
-  Lanes<uint64_t> addend(const Operand& operand) const;  // -x is 2^32 - x, for carries
+  Lanes<uint32_t> unmarked(const Operand& operand) const;  // without -, ~ or ||
+  Lanes<uint64_t> wide(const Operand& operand) const;      // of two registers
+  Lanes<uint64_t> addend(const Operand& operand) const;    // -x is 2^32 - x, for carries
   Lanes<float> real(const Operand& operand) const;
   Lanes<double> real64(const Operand& operand) const;
   Mask predicate(const Operand& operand) const;
@@ -63,10 +64,10 @@ class Warp {
   bool finished() const { return alive_ == 0; }
   bool can_go_on() const;
   // Executes one instruction. With `converges`: of the lanes at the lowest address, which is where
-  // all meet again. Otherwise: of a fragment that is drawn, but of the last one from a uniform
-  // register that it writes to the next jump: from sm_100 on ptxas gives both sides of a branch the
-  // same uniform registers, which only fragments that do not change in between leave right. Returns
-  // false if all lanes wait.
+  // all meet again. Otherwise: of a fragment that is drawn; from sm_100 on of the last one, from a
+  // uniform register that it writes until it jumps, splits or waits: ptxas gives both sides of a
+  // branch the same uniform registers there, which only fragments that do not change in between
+  // leave right. Returns false if all lanes wait.
   bool step(bool converges);
   Mask waiting_for_block() const;
   void pass_block_barrier();
@@ -101,7 +102,7 @@ class Warp {
   const uint32_t number_;
   Mask alive_;
   Mask executing_ = 0, fragment_ = 0;
-  bool holds_uniform_ = false;  // the last fragment goes on
+  bool holds_uniform_ = false;  // the last fragment has just written a uniform register
   const Instruction* instruction_ = nullptr;
 
   Lanes<uint32_t> registers_[256];
