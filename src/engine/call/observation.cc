@@ -184,9 +184,7 @@ class NativeTrace {
     if (timed) sample->after(0, request_.stream);
     sample->finish(request_.stream);
     if (!timed) return c().metrics().meter().drop(sample, true);
-    const plan::Traffic bytes =
-        plan::raw_traffic(request_.collective, request_.count * datatype_size(request_.datatype),
-                          {c().ranks, c().rank, request_.root}, c().topology());
+    const plan::Traffic bytes = native_traffic(c(), request_);
     c().metrics().meter().count({.kind = {kNoRule, request_.collective, {}},
                                  .sent = {bytes, bytes},
                                  .elements = request_.count,
@@ -256,7 +254,8 @@ void end_observations(ncclResult_t result) noexcept {
   for (Observation& each : own->all)
     carefully([&] { has_it ? each.end(result == ncclSuccess) : each.abandon(); });
   for (NativeTrace& each : own->natives) carefully([&] { each.end(result == ncclSuccess); });
-  *own = {};
+  own->all.clear();
+  own->natives.clear();
 }
 
 }  // namespace terse

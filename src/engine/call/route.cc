@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/call/trace.h"
 #include "engine/peers/agree.h"
+#include "engine/run/work.h"
 #include "policy/reasons.h"
 
 namespace terse {
@@ -193,9 +194,7 @@ void require_not_native(const Communicator& c, const Request& r, int reason) {
 void count_bypass(Communicator& c, const Request& r, int reason) {
   c.metrics().counters().add_size(reason == TERSE_BYPASS_OFF ? Outcome::kNative : Outcome::kSkipped,
                                   message_bytes(r, c.ranks));
-  c.metrics().counters().add_native(
-      reason, plan::raw_traffic(r.collective, r.count * datatype_size(r.datatype),
-                                {c.ranks, c.rank, r.root}, c.topology()));
+  c.metrics().counters().add_native(reason, native_traffic(c, r));
 }
 
 }  // namespace terse

@@ -61,20 +61,29 @@ PlanPointer plan_of(const Work& work, const Extra& extra) {
 
 namespace {
 
+plan::Traffic traffic_of(const Communicator& c, const Request& r, size_t bytes) {
+  return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology());
+}
+
+}  // namespace
+
+plan::Traffic native_traffic(const Communicator& c, const Request& r) {
+  return traffic_of(c, r, r.count * datatype_size(r.datatype));
+}
+
+namespace {
+
 // `packed`: bytes of the plan that are the message's.
 Sent sent(const Job& job, const plan::Plan& plan, size_t packed) {
   const Communicator& c = *job.communicator;
   const Request& r = job.request;
-  const auto traffic = [&](size_t bytes) {
-    return plan::raw_traffic(r.collective, bytes, {c.ranks, c.rank, r.root}, c.topology());
-  };
-  const plan::Traffic raw = traffic(r.count * datatype_size(r.datatype));
+  const plan::Traffic raw = native_traffic(c, r);
   if (!is_message(job)) {
     plan::Traffic wire = plan::traffic_to(plan.wire_to, c.rank, c.topology());
     wire += plan.native;
     return {raw, wire};
   }
-  return {raw, traffic(packed)};  // a message goes the same way
+  return {raw, traffic_of(c, r, packed)};  // a message goes the same way
 }
 
 }  // namespace

@@ -29,6 +29,9 @@ bool is_message(const Job& job);
 // Bytes that each call of the work sends to its peers.
 std::pmr::vector<Sent> sent(const Work& work, const plan::Plan& plan);
 
+// Bytes that NCCL sends from this rank for the call.
+plan::Traffic native_traffic(const Communicator& communicator, const Request& request);
+
 // Texts for tools: the work's name, and what a step of it makes or sends, with the uncompressed
 // bytes.
 std::string title(const Work& work, const plan::Plan& plan);
