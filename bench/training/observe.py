@@ -40,6 +40,7 @@ def parse_arguments():
     options = parser.parse_args()
     options.build_dir = os.path.abspath(options.build_dir)
     options.python = os.path.join(os.path.abspath(options.torch), "bin", "python")
+    options.nodes, options.model, options.recipe = plan.RANKS, plan.MODELS["gpt"], plan.RECIPE
     return options
 
 
@@ -60,7 +61,6 @@ def step_ms(results):
 
 
 def compare(way, rate, profile, data, options):
-    options.nodes, options.model, options.recipe = plan.RANKS, plan.MODELS["gpt"], plan.RECIPE
     observing = {"TERSE_OBSERVE": "1", "TERSE_PROFILE": profile}
     kinds = {"native": {"rules": plan.NATIVE}, "observed": {"variables": observing}, "scheme": {}}
     results = {kind: [] for kind in kinds}
