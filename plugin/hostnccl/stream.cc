@@ -1,5 +1,6 @@
 #include "stream.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -16,9 +17,12 @@ Stream::Stream() {
 Stream::~Stream() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return finished_ == pushed_ && !pumping_; });
+    reached_.wait(lock, [this] {
+      awaited_ = pushed_;
+      return finished_ == pushed_ && !pumping_;
+    });
     ending_ = true;
-    changed_.notify_all();
+    work_.notify_one();
   }
   thread_.join();
 }
@@ -56,7 +60,11 @@ void Stream::give_up(const Failure& failure) {
 
 void Stream::synchronize() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this, target = pushed_] { return finished_ >= target; });
+  reached_.wait(lock, [this, target = pushed_] {
+    if (finished_ >= target) return true;
+    awaited_ = std::min(awaited_, target);
+    return false;
+  });
   if (Outcome failure = std::exchange(failure_, {})) throw *failure;
 }
 
@@ -86,8 +94,11 @@ void Stream::pump(std::unique_lock<std::mutex>& lock) {
     busy_ = true;
     if (item.on_thread) {
       for_thread_ = std::move(item.start);
-      changed_.notify_all();
-      break;
+      if (on_own_thread()) break;  // which takes it next
+      lock.unlock();               // The thread does not wake up to wait for the lock.
+      work_.notify_one();
+      lock.lock();
+      continue;
     }
     if (item.signals != nullptr) item.signals->mark(failure_);
     if (item.until == nullptr) count_finished({});
@@ -99,14 +110,15 @@ void Stream::pump(std::unique_lock<std::mutex>& lock) {
     lock.lock();
   }
   pumping_ = false;
-  changed_.notify_all();
+  if (finished_ < awaited_) return;
+  awaited_ = kNobody;
+  reached_.notify_all();
 }
 
 void Stream::count_finished(const Outcome& outcome) {
   busy_ = false;
   ++finished_;
   if (outcome && !failure_) failure_ = outcome;
-  changed_.notify_all();
 }
 
 void Stream::finished(const Outcome& outcome) {
@@ -118,7 +130,7 @@ void Stream::finished(const Outcome& outcome) {
 void Stream::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ending_ || for_thread_; });
+    work_.wait(lock, [this] { return ending_ || for_thread_; });
     if (ending_) return;
     const std::function<void()> function = std::exchange(for_thread_, nullptr);
     lock.unlock();

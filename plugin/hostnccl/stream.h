@@ -50,6 +50,7 @@ class Stream {
     std::shared_ptr<Completion> signals;  // finished with the item; may be null
     bool on_thread = false;
   };
+  static constexpr uint64_t kNobody = UINT64_MAX;
   void push(Item item);
   void pump(std::unique_lock<std::mutex>& lock);
   void finished(const Outcome& outcome);
@@ -57,12 +58,14 @@ class Stream {
   void thread_main();
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable work_;     // the thread has a function, or ends
+  std::condition_variable reached_;  // finished_ has come to awaited_
   std::deque<Item> items_;
   uint64_t pushed_ = 0;
   uint64_t finished_ = 0;
-  bool busy_ = false;     // an item has started and not finished
-  bool pumping_ = false;  // a thread is in pump
+  uint64_t awaited_ = kNobody;  // min of what waiting threads need finished_ to be
+  bool busy_ = false;           // an item has started and not finished
+  bool pumping_ = false;        // a thread is in pump
   bool ending_ = false;
   std::function<void()> for_thread_;
   Outcome failure_;

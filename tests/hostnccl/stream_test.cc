@@ -1,4 +1,6 @@
 // Streams and events: order, and how collectives sit in it.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -44,6 +46,32 @@ TEST(Streams, FunctionsRunInOrderOnOneThread) {
     EXPECT_EQ(log.threads[static_cast<size_t>(i)], log.threads[0]);
     EXPECT_NE(log.threads[static_cast<size_t>(i)], std::this_thread::get_id());
   }
+}
+
+// Were it woken for each, small calls would pay for switches between threads on busy processors.
+TEST(Streams, SynchronizeSleepsWhileFunctionsFinish) {
+  const auto sleeps = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  constexpr int kFunctions = 1000;
+  std::atomic<int> count{0};
+  const Stream stream;
+  Gate gate(stream);
+  for (int i = 0; i < kFunctions; ++i)
+    ASSERT_NCCL(hostncclLaunchHostFunc(
+        stream,
+        [](void* counter) {
+          increment(counter);
+          std::this_thread::sleep_for(20us);
+        },
+        &count));
+  gate.open();
+  const auto before = sleeps();
+  ASSERT_NCCL(hostncclStreamSynchronize(stream));
+  EXPECT_EQ(count, kFunctions);
+  EXPECT_LT(sleeps() - before, kFunctions / 10);
 }
 
 TEST(Streams, QueryTellsWhetherWorkIsLeft) {
