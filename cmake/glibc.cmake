@@ -1,6 +1,9 @@
 # With TERSE_GLIBC=2.28 what is built runs on glibc 2.28 and newer, and brings its libstdc++ along. The
 # headers and the compiler stay the machine's; only the linker sees an older glibc: stubs, made of the
 # machine's own (glibc/stubs.py).
+# Neither Debian nor PyPI keeps a sysroot that old. PyPI's ziglang brings stubs of any glibc, which could
+# replace stubs.py, but nothing else: GCC's own static libraries, which are linked in, take functions of
+# glibc 2.32 to 2.36 (glibc/nonshared.c), and so do its start files (glibc/start.c).
 set(TERSE_GLIBC "" CACHE STRING "Run on this version of glibc, and on newer ones: 2.28, or empty: the machine's")
 if(NOT TERSE_GLIBC)
   return()
