@@ -2,8 +2,8 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/option_checks.h"
-#include "cli/print.h"
-#include "report/compare.h"
+#include "cli/texts.h"
+#include "report/compare_jobs.h"
 
 namespace terse::cli {
 namespace {

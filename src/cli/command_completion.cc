@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/option_checks.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "cli/words.h"
 
 namespace terse::cli {

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/link_load.h"
 #include "cli/option_checks.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "engine/call/route.h"
 #include "engine/comm/chooser.h"
 #include "engine/comm/savings.h"

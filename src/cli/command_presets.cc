@@ -1,6 +1,6 @@
 // `terse presets`: presets, their meanings and sources.
 #include "cli/commands.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "cli/wrap.h"
 #include "policy/presets.h"
 

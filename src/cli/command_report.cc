@@ -3,8 +3,8 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/option_checks.h"
-#include "cli/print.h"
-#include "report/merged.h"
+#include "cli/texts.h"
+#include "report/merged_report.h"
 
 namespace terse::cli {
 namespace {

@@ -1,6 +1,6 @@
 // `terse scheme`: meaning of a scheme, a preset or a line of rules.
 #include "cli/commands.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "policy/settings.h"
 
 namespace terse::cli {

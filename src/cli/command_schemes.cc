@@ -1,6 +1,6 @@
 // `terse schemes`: every codec with its bits, blocks, error on Gaussian data, and source.
 #include "cli/commands.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "cli/wrap.h"
 #include "codec/codec.h"
 #include "policy/automatic.h"

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "cli/wrap.h"
 #include "policy/settings.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "report/report.h"
 
 namespace terse::cli {

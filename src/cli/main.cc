@@ -10,7 +10,7 @@
 #include "cli/examples.h"
 #include "cli/manual.h"
 #include "cli/option_checks.h"
-#include "cli/print.h"
+#include "cli/texts.h"
 #include "cli/version.h"
 #include "cli/wrap.h"
 #include "policy/nearest.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "report/merged.h"
+#include "report/merged_report.h"
 #include "report/page.h"
 
 namespace terse::report {

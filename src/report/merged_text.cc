@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 namespace terse::report {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 namespace terse::report {
 namespace {

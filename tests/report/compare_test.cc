@@ -1,7 +1,7 @@
 // Two jobs' reports beside each other.
-#include "report/compare.h"
-
 #include <gtest/gtest.h>
+
+#include "report/compare_jobs.h"
 
 namespace terse::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 namespace terse::report {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 namespace terse::report {
 namespace {

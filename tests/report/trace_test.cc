@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 namespace terse::report {
 namespace {

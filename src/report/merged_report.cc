@@ -1,4 +1,4 @@
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 #include <fmt/format.h>
 

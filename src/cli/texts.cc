@@ -1,4 +1,4 @@
-#include "cli/print.h"
+#include "cli/texts.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/compare.h"
+#include "report/compare_jobs.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/merged.h"
+#include "report/merged_report.h"
 
 namespace terse::report {
 
