@@ -4,6 +4,8 @@
 #include <bit>
 #include <stdexcept>
 
+#include "kernels/device/exchange.h"
+
 namespace terse::kernels {
 namespace {
 
@@ -84,6 +86,73 @@ Combine from_sums(const Combine& work, const Source& sums) {
   return second;
 }
 
+// A batch, and the list of its sources.
+struct Pieces {
+  Batch batch{};
+
+  void clear() {
+    batch.pieces = 0;
+    batch.tiles = {};
+    sources_ = 0;
+  }
+
+  // Writes the work's piece, which counts from then on; false when there is no room.
+  bool place(const Combine& work, const codec::Spec& spec) {
+    const Tiles tiles = tiles_of(work);
+    if (batch.pieces == kMaxPieces || total(batch.tiles) + total(tiles) > kMaxTiles) return false;
+    const size_t first = sources_;
+    for (const Source& source : work.sources) {
+      if (!extend(first, source)) {
+        sources_ = first;
+        return false;
+      }
+    }
+    batch.piece[batch.pieces++] = {
+        .target = work.target.data,
+        .count = work.count,
+        .params_offset = codec::body_layout(spec, work.total, work.params_offset).params_offset,
+        .first = batch.tiles,
+        .whole_tiles = tiles.whole,
+        .origin = work.target.origin,
+        .draw = work.target.draw,
+        .factor = work.factor,
+        .first_sources = static_cast<uint16_t>(first),
+        .sources = static_cast<uint16_t>(sources_ - first)};
+    batch.tiles.whole += tiles.whole;
+    batch.tiles.partial += tiles.partial;
+    return true;
+  }
+
+ private:
+  Tiles tiles_of(const Combine& work) const {
+    const Geometry& g = batch.geometry;
+    const uint64_t all = work.count / g.tile + (work.count % g.tile != 0);
+    require(all <= kMaxTiles, "a piece of more elements than kernels count");
+    const uint64_t whole = aligned(work) && g.dense ? work.count / g.tile : 0;
+    return {static_cast<uint32_t>(whole), static_cast<uint32_t>(all - whole)};
+  }
+
+  // Adds a source to the piece's list: to its last run where kind and distance fit.
+  bool extend(size_t first, const Source& source) {
+    if (sources_ > first) {
+      Sources& run = batch.sources[sources_ - 1];
+      const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
+      const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
+      if (run.packed == !is_raw(source) && run.negated == source.negated &&
+          (run.count == 1 || distance == run.stride)) {
+        run.stride = distance;
+        ++run.count;
+        return true;
+      }
+    }
+    if (sources_ == kMaxSources) return false;
+    batch.sources[sources_++] = {source.data, 0, 1, !is_raw(source), source.negated};
+    return true;
+  }
+
+  size_t sources_ = 0;
+};
+
 class Builder {
  public:
   Builder(const uint64_t* replays, const std::function<void(const KernelId&, const Batch&)>& launch)
@@ -98,7 +167,7 @@ class Builder {
                       work.target.content_parts == batch_.content_parts &&
                       codebook_of(work, id) == batch_.codebook && work.verdict == batch_.verdict &&
                       alike(multiplier_of(work));
-    if (batch_.pieces > 0 && !(fits && place(work))) flush();
+    if (batch_.pieces > 0 && !(fits && pieces_.place(work, id.spec))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
       batch_.replays = replays_of(work);
@@ -111,15 +180,14 @@ class Builder {
       batch_.codebook = codebook_of(work, id);
       batch_.verdict = work.verdict;
       batch_.geometry = make_geometry(id.spec.block);
-      require(place(work), "more unequal distances between sources than a launch can name");
+      require(pieces_.place(work, id.spec),
+              "more unequal distances between sources than a launch can name");
     }
   }
 
   void flush() {
     if (batch_.pieces > 0) launch_(id_, batch_);
-    batch_.pieces = 0;
-    batch_.tiles = {};
-    sources_ = 0;
+    pieces_.clear();
   }
 
  private:
@@ -132,64 +200,105 @@ class Builder {
            (m.at != nullptr || m.value == batch_.premultiply.value);
   }
 
-  Tiles tiles_of(const Combine& work) const {
-    const Geometry& g = batch_.geometry;
-    const uint64_t all = work.count / g.tile + (work.count % g.tile != 0);
-    require(all <= kMaxTiles, "a piece of more elements than kernels count");
-    const uint64_t whole = aligned(work) && g.dense ? work.count / g.tile : 0;
-    return {static_cast<uint32_t>(whole), static_cast<uint32_t>(all - whole)};
-  }
-
-  // Writes the work's piece, which counts from then on; false when there is no room.
-  bool place(const Combine& work) {
-    const Tiles tiles = tiles_of(work);
-    if (batch_.pieces == kMaxPieces || total(batch_.tiles) + total(tiles) > kMaxTiles) return false;
-    const size_t first = sources_;
-    for (const Source& source : work.sources) {
-      if (!extend(first, source)) {
-        sources_ = first;
-        return false;
-      }
-    }
-    batch_.piece[batch_.pieces++] = {
-        .target = work.target.data,
-        .count = work.count,
-        .params_offset = codec::body_layout(id_.spec, work.total, work.params_offset).params_offset,
-        .first = batch_.tiles,
-        .whole_tiles = tiles.whole,
-        .origin = work.target.origin,
-        .draw = work.target.draw,
-        .factor = work.factor,
-        .first_sources = static_cast<uint16_t>(first),
-        .sources = static_cast<uint16_t>(sources_ - first)};
-    batch_.tiles.whole += tiles.whole;
-    batch_.tiles.partial += tiles.partial;
-    return true;
-  }
-
-  // Adds a source to the piece's list: to its last run where kind and distance fit.
-  bool extend(size_t first, const Source& source) {
-    if (sources_ > first) {
-      Sources& run = batch_.sources[sources_ - 1];
-      const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
-      const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
-      if (run.packed == !is_raw(source) && run.negated == source.negated &&
-          (run.count == 1 || distance == run.stride)) {
-        run.stride = distance;
-        ++run.count;
-        return true;
-      }
-    }
-    if (sources_ == kMaxSources) return false;
-    batch_.sources[sources_++] = {source.data, 0, 1, !is_raw(source), source.negated};
-    return true;
-  }
-
   const uint64_t* const replays_;
   const std::function<void(const KernelId&, const Batch&)>& launch_;
   KernelId id_{};
-  Batch batch_{};
-  size_t sources_ = 0;
+  Pieces pieces_;
+  Batch& batch_ = pieces_.batch;
+};
+
+// The pieces of a fused kernel, whatever stage they are of.
+class FusedBuilder {
+ public:
+  explicit FusedBuilder(const uint64_t* replays) : replays_(replays) {}
+
+  struct Stage {
+    uint32_t pieces;
+    bool has_content;  // by which it draws
+  };
+
+  Stage add(std::span<const Combine> works) {
+    const uint32_t before = pieces_.batch.pieces;
+    const auto has_content = [](const Combine& work) { return work.target.content != nullptr; };
+    const bool any = std::ranges::any_of(works, has_content);
+    require(any == std::ranges::all_of(works, has_content) || works.empty(),
+            "works of a stage that draw by different things");
+    for (const Combine& work : works)
+      if (work.count != 0) add(work);
+    return {pieces_.batch.pieces - before, any};
+  }
+
+  FusedBatch finish(const Stage& pushes, const Stage& makes) {
+    require(pieces_.batch.pieces != 0, "nothing to do");
+    return {.kernel = id_,
+            .batch = pieces_.batch,
+            .exchange = {.pushes = pushes.pieces,
+                         .makes = makes.pieces,
+                         .push_content = pushes.has_content,
+                         .make_content = makes.has_content,
+                         .tiles = tiles_}};
+  }
+
+ private:
+  void add(const Combine& work) {
+    const KernelId id = kernel_of(work);
+    check(work, id);
+    require(!id.transforms && !codec::changes_spec(work) && id.part == codec::Part::kAll &&
+                codebook_of(work, id) == nullptr && work.verdict == nullptr,
+            "what fused kernels do not do");
+    Batch& batch = pieces_.batch;
+    if (batch.pieces == 0) {
+      id_ = id;
+      batch.scale = id.spec.scale;
+      batch.ranks = id.spec.ranks;
+      batch.geometry = make_geometry(id.spec.block);
+    }
+    require(packs_alike(id.spec, id_.spec) && id.raw == id_.raw, "works of different formats");
+    if (id.packed_target) add_packed(work, id);
+    if (std::ranges::any_of(work.sources, is_raw)) add_raw(work);
+    require(pieces_.place(work, id.spec), "more than a launch can name");
+    tiles_ = std::max(tiles_, tiles_of(work));
+  }
+
+  // All that write packed memory draw by the same, if at all, but for their keys.
+  void add_packed(const Combine& work, const KernelId& id) {
+    Batch& batch = pieces_.batch;
+    const uint64_t* const replays = work.target.repeats ? nullptr : replays_;
+    if (!has_packed_) {
+      id_ = id;
+      batch.replays = replays;
+    }
+    require(id == id_ && batch.replays == replays, "works that are packed in different ways");
+    has_packed_ = true;
+    if (work.target.content == nullptr) return;
+    if (batch.content == nullptr) {
+      batch.content = work.target.content;
+      batch.content_parts = work.target.content_parts;
+    }
+    require(
+        batch.content == work.target.content && batch.content_parts == work.target.content_parts,
+        "works that draw by different things");
+  }
+
+  void add_raw(const Combine& work) {
+    const codec::Multiplier& own = work.premultiply;
+    codec::Multiplier& all = pieces_.batch.premultiply;
+    if (!has_raw_) all = own;
+    require(all.at == own.at && (own.at != nullptr || all.value == own.value),
+            "works with different multipliers");
+    has_raw_ = true;
+  }
+
+  uint32_t tiles_of(const Combine& work) const {
+    const uint64_t tile = pieces_.batch.geometry.tile;
+    return static_cast<uint32_t>(work.count / tile + (work.count % tile != 0));
+  }
+
+  const uint64_t* const replays_;
+  KernelId id_{};
+  Pieces pieces_;
+  uint32_t tiles_ = 0;
+  bool has_packed_ = false, has_raw_ = false;
 };
 
 }  // namespace
@@ -236,6 +345,13 @@ void make_batches(std::span<const Combine> works, const uint64_t* replays,
     rest.add(from_sums(work, source));
   }
   rest.flush();
+}
+
+FusedBatch make_fused_batch(const FusedWorks& works, const uint64_t* replays) {
+  FusedBuilder builder(replays);
+  const FusedBuilder::Stage pushes = builder.add(works.pushes), makes = builder.add(works.makes);
+  builder.add(works.takes);
+  return builder.finish(pushes, makes);
 }
 
 }  // namespace terse::kernels

@@ -18,7 +18,7 @@ class Encoder {
 
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = tile_.draw();
-    uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target);
+    uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target) + tile_.slot();
     uint32_t own_bits = 0;
     if constexpr (kShifts) own_bits = tile_.own_bits(draw);
     const auto own_quantizer =

@@ -71,7 +71,7 @@ class Sums {
   template <bool first>
   TERSE_DEVICE void fetch(const Sources& run, const uint8_t* data) {
     if (run.packed)
-      fetch_packed<first>(data);
+      fetch_packed<first>(data + tile_.slot());
     else
       fetch_elements<first>(data, run.negated ? -multiplier_ : multiplier_);
   }

@@ -15,6 +15,8 @@ struct Format {
   static constexpr int kBits = bits_;
   static constexpr codec::Rounding kRounding = rounding_;
   static constexpr bool kTransforms = transforms_;
+  // True if packed memory is of windows, in one of two slots.
+  static constexpr bool kHasSlots = false;
 };
 
 // One tile of one piece, on one unit of threads.
@@ -28,7 +30,7 @@ struct Tile {
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.default_scale);
 
   TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, bool whole, uint32_t tile,
-                    const Rows& rows, uint64_t content, const float* levels)
+                    const Rows& rows, uint64_t content, const float* levels, uint64_t slot = 0)
       : batch(batch),
         piece(piece),
         whole(whole),
@@ -37,7 +39,8 @@ struct Tile {
         left(left_of(piece.count - first, batch.geometry.tile)),
         rows(rows),
         content(content),
-        levels(levels) {}
+        levels(levels),
+        slot_(slot) {}
 
   TERSE_DEVICE codec::Form form() const {
     return {F::kBits, kChooses ? batch.scale : kCodec.default_scale, F::kRounding,
@@ -53,6 +56,9 @@ struct Tile {
     if constexpr (kHasFinerScales) return params_bytes() + batch.geometry.block / kCodec.fine;
     return params_bytes();
   }
+
+  // Bytes from where packed memory is said to be to where it is.
+  TERSE_DEVICE uint64_t slot() const { return F::kHasSlots ? slot_ : 0; }
 
   // Returns true if row j's vec8 is one of four that are transformed together and have all their
   // elements.
@@ -132,17 +138,23 @@ struct Tile {
     return p;
   }
 
+  // Bytes of the parameters of the piece's first `blocks` blocks.
+  TERSE_DEVICE uint64_t params_end(uint64_t blocks) const {
+    uint64_t end = blocks * params_stride();
+    const uint64_t next = blocks * batch.geometry.block;
+    if constexpr (kHasFinerScales)
+      if (next > piece.count) end -= (next - piece.count) / kCodec.fine;
+    return end;
+  }
+
   // Stores the parameters of the row's own block; behind the last block, zero bytes up to a whole
   // word.
   TERSE_DEVICE void store_params(uint8_t* body, const codec::Params& p) const {
     uint8_t* const to = own_params(body);
     store_number(to, p.first);
     if constexpr (kCodec.params == 2) store_number(to + 4, p.second);
-    const uint64_t block = own_block(), next = (block + 1) * batch.geometry.block;
-    uint64_t end = (block + 1) * params_stride();
-    if constexpr (kHasFinerScales)
-      if (next > piece.count) end -= (next - piece.count) / kCodec.fine;
-    if (end % 4 == 0 || next < piece.count) return;
+    const uint64_t blocks = own_block() + 1, end = params_end(blocks);
+    if (end % 4 == 0 || blocks * batch.geometry.block < piece.count) return;
     TERSE_NO_UNROLL
     for (uint64_t at = end; at % 4 != 0; ++at)
       simt::store(body + piece.params_offset + at, uint8_t{0});
@@ -165,9 +177,10 @@ struct Tile {
     return codec::redraw(draw, content);
   }
 
-  // The random bits of the own block's first element.
+  // The random bits of the own block's first element, which is the first one of a group.
   TERSE_DEVICE uint16_t own_bits(const codec::Draw& draw) const {
-    return codec::element_bits(draw, piece.origin + own_block() * batch.geometry.block);
+    const uint64_t element = piece.origin + own_block() * batch.geometry.block;
+    return codec::draw_bits(codec::draw_group(draw, element / codec::kElementsPerDraw), 0);
   }
 
   // The place of row j's vec8 in its block.
@@ -192,6 +205,8 @@ struct Tile {
   const float* const levels;  // in shared memory; null where the codec has none
 
  private:
+  const uint64_t slot_;
+
   TERSE_DEVICE static uint32_t left_of(uint64_t elements, uint32_t tile) {
     return elements > tile ? tile : static_cast<uint32_t>(elements);
   }

@@ -1,12 +1,15 @@
-// The kernels' own source, compiled for the CPU: a launch runs on the SIMT executor.
+// The kernels' own source, compiled for the CPU: a launch runs on the SIMT executor, and
+// fused ones in its machine.
 #pragma once
 
 #include "codec/call_header.h"
 #include "codec/checksum.h"
 #include "codec/difference.h"
 #include "codec/learning.h"
+#include "kernels/device/exchange.h"
 #include "kernels/device/kernel_table.h"
 #include "simt/executor.h"
+#include "simt/machine.h"
 
 namespace terse::kernels {
 
@@ -17,6 +20,16 @@ template <int bits>
 const Table<CpuKernel>& cpu_kernels();
 
 CpuKernel cpu_kernel(const KernelId& id);
+
+// Makes a fused kernel for a machine.
+using CpuFused = simt::Kernel (*)(const Batch& batch, const Exchange& exchange,
+                                  const simt::Launch& launch);
+
+template <int bits>
+const Table<CpuFused>& cpu_fused();
+
+// Null: the format is not fused.
+CpuFused cpu_fused_kernel(const KernelId& id);
 
 void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch);
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);

@@ -8,6 +8,9 @@
 
 namespace terse::simt {
 
+// Looks at a flag between two looks at whether to give up.
+constexpr uint32_t kSpinsPerLook = 1;
+
 // Gives the flag a value, behind all that the thread has done, and knows to be done.
 inline void release(uint32_t* flag, uint32_t value, Site site = Site::here()) {
   internal::processor().release(flag, value, site);
@@ -16,6 +19,11 @@ inline void release(uint32_t* flag, uint32_t value, Site site = Site::here()) {
 // Returns the flag's value; what was before its release is before what the thread does then.
 inline uint32_t acquire(const uint32_t* flag, Site site = Site::here()) {
   return internal::processor().acquire(flag, site);
+}
+
+// Returns the flag's value, which says nothing of what was before its release.
+inline uint32_t relaxed_load(const uint32_t* flag, Site site = Site::here()) {
+  return internal::processor().relaxed_load(flag, site);
 }
 
 // Lets others go on, between two looks at a flag.

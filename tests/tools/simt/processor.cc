@@ -205,6 +205,11 @@ uint32_t Processor::acquire(const uint32_t* flag, Site site) {
   return windows(site).acquire(flag, number(), site, !makes(Mistake::kNoAcquire, site));
 }
 
+uint32_t Processor::relaxed_load(const uint32_t* flag, Site site) {
+  step(site);
+  return windows(site).acquire(flag, number(), site, false);
+}
+
 void Processor::pause(Site site) {
   count_steps(1, site);
   Thread& me = *running_;

@@ -91,6 +91,7 @@ class Processor {
   }
   void release(uint32_t* flag, uint32_t value, Site site);
   uint32_t acquire(const uint32_t* flag, Site site);
+  uint32_t relaxed_load(const uint32_t* flag, Site site);
   void pause(Site site);
 
   // What the lane gets from the warp's collective.

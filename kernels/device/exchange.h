@@ -1,0 +1,40 @@
+// Parameters of a fused kernel beside its batch: windows, and which pieces belong to which stage.
+#pragma once
+
+#include <span>
+
+#include "kernels/device/window.h"
+
+namespace terse::kernels {
+
+struct Exchange {
+  char* window[kMaxWindows];  // by rank
+  const uint32_t* abort;      // read while the kernel waits; not 0: it ends without a result
+  uint64_t slot_bytes;        // between the two slots of an area; 0: it has one
+  uint32_t ranks, self;
+  uint32_t pushes, makes;           // pieces of the batch, in this order; the rest are takes
+  bool pushing, sharing;            // halves of the call
+  bool push_content, make_content;  // pieces draw by the batch's content
+  uint32_t tiles;                   // of the longest piece
+};
+
+// Works of a fused call on one rank, whose packed memory is in windows. Pushes go into peers', and
+// what `makes` packs into the own one, from where it goes to the same place of all. All ranks have
+// the same number of elements in their longest works.
+struct FusedWorks {
+  std::span<const codec::Combine> pushes, makes, takes;
+};
+
+struct FusedBatch {
+  KernelId kernel;  // by which packed memory is written
+  Batch batch;
+  Exchange exchange;  // of pieces alone; the rest is up to who launches it
+};
+
+// Throws std::invalid_argument if one kernel cannot do the works.
+FusedBatch make_fused_batch(const FusedWorks& works, const uint64_t* replays);
+
+static_assert(sizeof(Batch) + sizeof(Exchange) <= 4096,
+              "what every driver takes as a kernel's parameters");
+
+}  // namespace terse::kernels

@@ -1,0 +1,251 @@
+// Fused calls: all ranks at once, in windows that they write into, give the bytes of the plans that
+// are not fused, in whatever order threads go on and flags arrive; and what would read or write too
+// early is noticed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cpu_kernels.h"
+#include "expect_noticed.h"
+#include "fused_calls.h"
+#include "simt/fault.h"
+#include "support.h"
+
+namespace terse::kernels {
+namespace {
+
+using codec::Dtype;
+using codec::Random;
+using codec::Rounding;
+using codec::Spec;
+using plan::Collective;
+
+const Spec kInt8 = codec::make_spec({codec::kSymmetric, Rounding::kStochastic}, 8, 128);
+const Spec kInt4 = codec::make_spec({codec::kSymmetric, Rounding::kNearest}, 4, 32);
+
+TEST(Fused, AnAllReduceGivesThePlansBytes) {
+  const FusedRun run{3, {{Collective::kAllReduce, "twoshot", kInt8, Dtype::kFloat32, 3000}}};
+  EXPECT_EQ(by_kernels(run, {}).results, by_plans(run));
+}
+
+// Calls that are fused, of some elements to the largest message between two ranks.
+FusedCall call_of(size_t kind, const Spec& spec, Dtype dtype, size_t count, int ranks) {
+  const size_t all = count * static_cast<size_t>(ranks);
+  switch (kind) {
+    case 0:
+      return {Collective::kAllReduce, "oneshot", spec, dtype, count};
+    case 1:
+      return {Collective::kAllReduce, "twoshot", spec, dtype, all};
+    case 2:
+      return {Collective::kAllGather, "direct", spec, dtype, count};
+    case 3:
+      return {Collective::kReduceScatter, "direct", spec, dtype, count};
+    default:
+      return {Collective::kAllGather, "direct", spec, dtype, count, false, true};
+  }
+}
+constexpr size_t kKinds = 5;
+
+std::string describe(const FusedRun& run) {
+  std::string text = std::to_string(run.ranks) + " ranks";
+  for (const FusedCall& c : run.calls)
+    text += "; " + std::string(name(c.collective)) + " " + c.algorithm + " " +
+            codec::describe(c.spec) + " of " + codec::name_of(c.dtype) + " x" +
+            std::to_string(c.count) + " block " + std::to_string(c.spec.block) + " at " +
+            std::to_string(c.offset) + (c.in_place ? " in place" : "") +
+            (c.own_exact ? " own exact" : "");
+  return text;
+}
+
+void expect_the_plans_bytes(const FusedRun& run, Random& random, int schedules) {
+  SCOPED_TRACE(describe(run));
+  const Results expected = by_plans(run);
+  for (int i = 0; i < schedules; ++i) {
+    const Schedule schedule{.seed = random.next(),
+                            .blocks = static_cast<uint32_t>(1 + random.below(2)),
+                            .first_epoch = static_cast<uint32_t>(-random.below(4))};
+    ASSERT_EQ(by_kernels(run, schedule).results, expected);
+  }
+}
+
+std::vector<Spec> fused_specs(size_t block) {
+  std::vector<Spec> specs = codec::every_spec(block);
+  std::erase_if(specs, [](const Spec& spec) {
+    return spec.hadamard != 0 ||
+           cpu_fused_kernel({.spec = spec, .raw = Dtype::kFloat32}) == nullptr;
+  });
+  return specs;
+}
+
+// Every format, rounding and type, in each kind of call.
+TEST(Fused, EveryFormatGivesThePlansBytes) {
+  Random random(3);
+  size_t formats = 0;
+  for (const Spec& spec : fused_specs(64))
+    for (const Dtype dtype : codec::kAllDtypes) {
+      if (spec.bits == 16 && dtype != Dtype::kFloat32) continue;
+      ++formats;
+      const size_t kind = random.below(kKinds);
+      const int ranks = static_cast<int>(2 + random.below(3));
+      expect_the_plans_bytes({ranks, {call_of(kind, spec, dtype, 150 + random.below(100), ranks)}},
+                             random, 2);
+      if (HasFatalFailure()) return;
+    }
+  EXPECT_GE(formats, 60u);
+}
+
+FusedRun some_run(Random& random) {
+  static constexpr size_t kBlocks[] = {32, 96, 128, 1024, 2048, 4096};
+  static constexpr size_t kCounts[] = {1, 31, 100, 700, 1500, 5000};
+  FusedRun run{static_cast<int>(2 + random.below(7)), {}, random.next()};
+  const size_t calls = 1 + random.below(4);
+  for (size_t i = 0; i < calls; ++i) {
+    const std::vector<Spec> specs = fused_specs(kBlocks[random.below(std::size(kBlocks))]);
+    const Spec spec = specs[random.below(specs.size())];
+    const Dtype dtype = spec.bits == 16 ? Dtype::kFloat32 : codec::kAllDtypes[random.below(3)];
+    const size_t most = kCounts[random.below(std::size(kCounts))] / static_cast<size_t>(run.ranks);
+    FusedCall call =
+        call_of(random.below(kKinds), spec, dtype, 1 + random.below(most + 1), run.ranks);
+    call.in_place = random.below(3) == 0;
+    call.offset = random.below(3) == 0 ? random.below(16) : 0;
+    call.average = random.below(3) == 0;
+    run.calls.push_back(call);
+  }
+  return run;
+}
+
+// Calls of other sizes, formats and kinds follow each other in the same windows. TERSE_FUSED_RUNS
+// and TERSE_FUSED_SEED are for longer runs by hand.
+TEST(Fused, CallsOneAfterAnotherGiveThePlansBytes) {
+  const auto setting = [](const char* name, uint64_t usual) {
+    const char* const text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : usual;
+  };
+  Random random(setting("TERSE_FUSED_SEED", 17));
+  const uint64_t runs = setting("TERSE_FUSED_RUNS", 120);
+  for (uint64_t i = 0; i < runs; ++i) {
+    expect_the_plans_bytes(some_run(random), random, 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Several laps of each unit, which are warps, and thread blocks.
+TEST(Fused, UnitsHaveTilesEnough) {
+  Random random(5);
+  for (const size_t block : {128, 4096})
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      Spec spec = kInt8;
+      spec.block = static_cast<uint16_t>(block);
+      expect_the_plans_bytes({2, {call_of(kind, spec, Dtype::kFloat32, 13'000, 2)}}, random, 2);
+    }
+}
+
+TEST(Fused, SixteenRanksWriteIntoEachOthersWindows) {
+  Random random(6);
+  for (size_t kind = 0; kind < kKinds; ++kind)
+    expect_the_plans_bytes({16, {call_of(kind, kInt4, Dtype::kBfloat16, 40, 16)}}, random, 1);
+}
+
+// An element of an aborted call is as the call gives it, or as it was; and nobody waits for ever,
+// nor writes what a peer still reads.
+TEST(Fused, AnAbortedCallWritesItsResultOrNothing) {
+  Random random(8);
+  int given_up = 0;
+  for (int i = 0; i < 150; ++i) {
+    const FusedRun run = some_run(random);
+    SCOPED_TRACE(describe(run));
+    const Results expected = by_plans(run), old = before(run);
+    const Outcome outcome =
+        by_kernels(run, {.seed = random.next(), .aborts = true, .first_epoch = 0});
+    for (const uint32_t units : outcome.given_up) given_up += units != 0;
+    for (size_t call = 0; call < run.calls.size(); ++call) {
+      // The host does the copies, here and there.
+      if (run.calls[call].own_exact) continue;
+      const size_t element = codec::dtype_size(run.calls[call].dtype);
+      for (size_t rank = 0; rank < expected[call].size(); ++rank) {
+        const auto& found = outcome.results[call][rank];
+        for (size_t at = 0; at < found.size(); at += element)
+          ASSERT_TRUE(std::memcmp(&found[at], &expected[call][rank][at], element) == 0 ||
+                      std::memcmp(&found[at], &old[call][rank][at], element) == 0)
+              << "call " << call << ", rank " << rank << ", byte " << at;
+      }
+    }
+  }
+  EXPECT_GT(given_up, 20);
+}
+
+// Mistakes in what a kernel is given, in each of which the ranks read or write too early.
+TEST(Fused, NoMistakeInItsParametersGoesUnnoticed) {
+  struct Mistake {
+    const char* what;
+    std::vector<const char*> algorithms;
+    std::function<void(Exchange&)> make;
+  };
+  const auto unit = [](Exchange& x) -> WindowHeader::Unit& {
+    return reinterpret_cast<WindowHeader*>(x.window[x.self])->unit[0];
+  };
+  const Mistake mistakes[] = {
+      {"waits for the epoch before",
+       {"oneshot", "twoshot"},
+       [&](Exchange& x) {
+         if (x.self == 0) unit(x).epoch = 9;
+       }},
+      {"never turns the slot", {"oneshot"}, [](Exchange& x) { x.slot_bytes = 0; }},
+      {"writes into another peer's window",
+       {"oneshot", "twoshot"},
+       [](Exchange& x) {
+         if (x.self == 0) x.window[2] = x.window[1];
+       }},
+      {"is another rank",
+       {"oneshot", "twoshot"},
+       [](Exchange& x) {
+         if (x.self == 0) x.self = 1;
+       }},
+      {"leaves out its second half",
+       {"twoshot"},
+       [](Exchange& x) {
+         if (x.self == 0) x.sharing = false;
+       }},
+  };
+  for (const Mistake& mistake : mistakes)
+    for (const char* algorithm : mistake.algorithms) {
+      SCOPED_TRACE(std::string(algorithm) + " " + mistake.what);
+      FusedRun run{3, {}};
+      for (int i = 0; i < 3; ++i)
+        run.calls.push_back({Collective::kAllReduce, algorithm, kInt8, Dtype::kFloat32, 500});
+      const Results expected = by_plans(run);
+      Schedule schedule{.first_epoch = 10};
+      for (; schedule.seed < 20; ++schedule.seed) {
+        schedule.mistake = {};
+        ASSERT_EQ(by_kernels(run, schedule).results, expected);
+        schedule.mistake = mistake.make;
+        EXPECT_THROW(by_kernels(run, schedule), simt::Fault) << "seed " << schedule.seed;
+      }
+    }
+}
+
+// Wherever a flag, a barrier or a place of the kernel's own is wrong.
+TEST(Fused, NoMistakeInItGoesUnnoticed) {
+  using enum simt::Mistake;
+  Random random(11);
+  std::vector<Trial> trials;
+  for (int i = 0; i < 150; ++i) {
+    const FusedRun run = some_run(random);
+    trials.emplace_back([run, seed = random.next(), expected = by_plans(run)](const auto* planter) {
+      // Others are those of kernels that are not fused, with tests of their own.
+      const simt::Planter in_fused = [planter](const simt::Plant& plant, uint32_t thread) {
+        return to_string(plant.site).starts_with("fused.h:") && (*planter)(plant, thread);
+      };
+      const Outcome outcome = by_kernels(run, {.seed = seed, .planter = &in_fused});
+      return outcome.results == expected;
+    });
+  }
+  EXPECT_EQ(expect_noticed(trials),
+            (std::set{kNoBarrier, kStoresFurther, kLoadsFurther, kNoRelease, kNoAcquire}));
+}
+
+}  // namespace
+}  // namespace terse::kernels
