@@ -98,11 +98,11 @@ TERSE_DEVICE void copy_bytes(const Unit& unit, uint8_t* to, const uint8_t* from,
 }
 
 template <class F>
-class FusedKernel {
+class FusedCall {
   using Tile = kernels::Tile<F>;
 
  public:
-  TERSE_DEVICE FusedKernel(const Batch& batch, const Exchange& exchange, FusedShared<F>& shared)
+  TERSE_DEVICE FusedCall(const Batch& batch, const Exchange& exchange, FusedShared<F>& shared)
       : batch_(batch),
         exchange_(exchange),
         shared_(shared),
@@ -230,7 +230,7 @@ class FusedKernel {
 template <class F>
 TERSE_DEVICE void fused(const Batch& batch, const Exchange& exchange,
                         FusedShared<InWindows<F>>& shared) {
-  FusedKernel<InWindows<F>>(batch, exchange, shared).run();
+  FusedCall<InWindows<F>>(batch, exchange, shared).run();
 }
 
 }  // namespace terse::kernels

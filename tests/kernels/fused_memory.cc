@@ -39,7 +39,8 @@ plan::Plan build(const FusedCall& call, const plan::Shape& shape) {
 
 char* aligned(Bytes& bytes, size_t offset) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  return reinterpret_cast<char*>((begin + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment + offset);
+  return reinterpret_cast<char*>(
+      (begin + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment + offset);
 }
 
 Memory make_memory(const FusedRun& run, size_t number, int rank) {
@@ -85,7 +86,7 @@ char* Binder::address(const plan::Place& place, const Address& scratch) const {
 }
 
 codec::Combine Binder::bind(const plan::Compute& c, const Address& source, const Address& target,
-                    const Address& fingerprint) {
+                            const Address& fingerprint) {
   const auto format = [&](plan::Format f) -> codec::Format {
     if (f == plan::Format::kRaw) return call_.dtype;
     return call_.spec;
@@ -102,20 +103,16 @@ codec::Combine Binder::bind(const plan::Compute& c, const Address& source, const
        .rank = c.shared_draw ? c.shared_draw->rank : static_cast<uint32_t>(rank_),
        .shard = c.shard,
        .stage = c.stage,
-       .variate =
-           c.shared_draw ? kVariates[static_cast<int>(c.shared_draw->variate)] : kOwn});
-  codec::Combine work{.sources = sources,
-                      .target = {address(c.target, target), format(c.target_format), draw,
-                                 c.origin},
-                      .factor = c.averages && call_.average
-                                    ? 1.0f / static_cast<float>(ranks_)
-                                    : 1.0f,
-                      .total = c.count,
-                      .count = c.count,
-                      .params_offset = c.params_offset};
+       .variate = c.shared_draw ? kVariates[static_cast<int>(c.shared_draw->variate)] : kOwn});
+  codec::Combine work{
+      .sources = sources,
+      .target = {address(c.target, target), format(c.target_format), draw, c.origin},
+      .factor = c.averages && call_.average ? 1.0f / static_cast<float>(ranks_) : 1.0f,
+      .total = c.count,
+      .count = c.count,
+      .params_offset = c.params_offset};
   if (c.rng_key && c.rng_key->fingerprint) {
-    work.target.content =
-        reinterpret_cast<const uint64_t*>(fingerprint(*c.rng_key->fingerprint));
+    work.target.content = reinterpret_cast<const uint64_t*>(fingerprint(*c.rng_key->fingerprint));
     work.target.content_parts = codec::kContentParts;
   }
   return work;

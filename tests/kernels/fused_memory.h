@@ -1,5 +1,5 @@
-// What fused calls and plans have in common: the memory of a call on one rank, and computes bound to
-// it.
+// What fused calls and plans have in common: the memory of a call on one rank, and computes bound
+// to it.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ class PlanRunner {
 };
 
 void deliver(std::vector<PlanRunner>& ranks,
-              const std::vector<const std::vector<plan::Transfer>*>& transfers) {
+             const std::vector<const std::vector<plan::Transfer>*>& transfers) {
   for (size_t from = 0; from < ranks.size(); ++from)
     for (size_t to = 0; to < ranks.size(); ++to) {
       std::vector<const plan::Transfer*> sent, received;

@@ -2,7 +2,7 @@
 
 OUT gets a folder for each architecture, sm_90, with KERNEL.sass by number and an index of them:
 "NUMBER NAME" a line; and OUT/made, when all is there. cuobjdump and nvdisasm are those beside COMPILER,
-of PATH, or PyPI's, which are loaded into OUT/tools. Where there are none OUT/missing says why, and
+of PATH, or PyPI's, which are loaded into a folder beside OUT. Where there are none OUT/missing says why, and
 nothing else is there."""
 
 import glob
@@ -21,7 +21,7 @@ PACKAGES = ("nvidia-cuda-cuobjdump==13.5.37", "nvidia-cuda-nvdisasm==13.5.37")
 def find_tools(out, compiler):
     """The folder with both tools, or None."""
     folders = [os.path.dirname(os.path.realpath(compiler)), *os.environ["PATH"].split(":")]
-    loaded = os.path.join(out, "tools", PACKAGES[0].split("=")[-1])
+    loaded = os.path.join(os.path.dirname(os.path.abspath(out)), "tools", PACKAGES[0].split("=")[-1])
     packages = loaded + "/lib/python*/site-packages/nvidia/*/bin"
     found = with_both(folders + glob.glob(packages))
     if found is None:
