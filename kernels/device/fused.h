@@ -75,28 +75,6 @@ class Unit {
   const uint32_t warp_;
 };
 
-// Copies bytes of two places that are alike in their alignment, by all threads of a unit.
-TERSE_DEVICE void copy_bytes(const Unit& unit, uint8_t* to, const uint8_t* from, uint64_t bytes) {
-  struct alignas(16) Vector {
-    uint32_t w[4];
-  };
-  uint64_t head = -reinterpret_cast<uintptr_t>(from) % sizeof(Vector);
-  if (head > bytes) head = bytes;
-  const uint64_t vectors = (bytes - head) / sizeof(Vector);
-  TERSE_NO_UNROLL
-  for (uint64_t i = unit.thread(); i < vectors; i += unit.threads()) {
-    const uint64_t at = head + i * sizeof(Vector);
-    simt::store(reinterpret_cast<Vector*>(to + at),
-                simt::load(reinterpret_cast<const Vector*>(from + at)));
-  }
-  const uint64_t singles = bytes - vectors * sizeof(Vector);
-  TERSE_NO_UNROLL
-  for (uint64_t i = unit.thread(); i < singles; i += unit.threads()) {
-    const uint64_t at = i < head ? i : i + vectors * sizeof(Vector);
-    simt::store(to + at, simt::load(from + at));
-  }
-}
-
 template <class F>
 class FusedCall {
   using Tile = kernels::Tile<F>;
@@ -178,14 +156,33 @@ class FusedCall {
            tile.piece.params_offset + up(tile.params_end(blocks)));
   }
 
-  // Copies bytes of the tile's piece, from `begin` to `end`.
+  // Copies bytes of the tile's piece, from `begin` to `end`. All windows are aligned alike.
   TERSE_DEVICE void copy(const Tile& tile, uint64_t begin, uint64_t end) const {
-    const uint8_t* const from = static_cast<const uint8_t*>(tile.piece.target) + tile.slot();
+    struct alignas(16) Vector {
+      uint32_t w[4];
+    };
+    uint8_t* const from = static_cast<uint8_t*>(tile.piece.target) + tile.slot() + begin;
+    const uint64_t bytes = end - begin;
+    uint64_t head = -reinterpret_cast<uintptr_t>(from) % sizeof(Vector);
+    if (head > bytes) head = bytes;
+    const uint64_t vectors = (bytes - head) / sizeof(Vector),
+                   behind = head + vectors * sizeof(Vector);
+    TERSE_NO_UNROLL
+    for (uint64_t i = unit_.thread(); i < vectors; i += unit_.threads())
+      copy_to_peers(reinterpret_cast<Vector*>(from + head) + i);
+    TERSE_NO_UNROLL
+    for (uint64_t i = unit_.thread(); i < head + bytes - behind; i += unit_.threads())
+      copy_to_peers(from + (i < head ? i : i - head + behind));
+  }
+
+  template <class Word>
+  TERSE_DEVICE void copy_to_peers(Word* own) const {
+    const Word word = simt::load(own);
     TERSE_NO_UNROLL
     for (uint32_t k = 1; k < exchange_.ranks; ++k) {
       const uint32_t peer = (exchange_.self + k) % exchange_.ranks;
       const ptrdiff_t there = exchange_.window[peer] - exchange_.window[exchange_.self];
-      copy_bytes(unit_, const_cast<uint8_t*>(from) + there + begin, from + begin, end - begin);
+      simt::store(reinterpret_cast<Word*>(reinterpret_cast<char*>(own) + there), word);
     }
   }
 

@@ -190,8 +190,9 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
     machine.ranks.push_back({simt::kernel<uint32_t>({.threads = 1}, [&](uint32_t&) {
       for (uint32_t& abort : aborts) simt::release(&abort, 1);
     })});
+  simt::traffic = {};
   simt::run(machine);
-  Outcome outcome;
+  Outcome outcome{.traffic = simt::traffic};
   for (std::deque<FusedRank>& ranks : calls) {
     std::vector<Bytes>& all = outcome.results.emplace_back();
     for (FusedRank& rank : ranks) all.push_back(rank.finish());

@@ -10,6 +10,7 @@
 #include "kernels/device/exchange.h"
 #include "oracle.h"
 #include "plan/plan.h"
+#include "simt/global_memory.h"
 #include "simt/plant.h"
 
 namespace terse::kernels {
@@ -51,6 +52,7 @@ struct Schedule {
 struct Outcome {
   Results results;
   std::vector<uint32_t> given_up;  // units of each rank
+  simt::Traffic traffic = {};      // of all kernels
 };
 
 Outcome by_kernels(const FusedRun& run, const Schedule& schedule);

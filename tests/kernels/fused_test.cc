@@ -149,6 +149,23 @@ TEST(Fused, SixteenRanksWriteIntoEachOthersWindows) {
     expect_the_plans_bytes({16, {call_of(kind, kInt4, Dtype::kBfloat16, 40, 16)}}, random, 1);
 }
 
+// Memory an element, of bf16 in int8 on 8 ranks: the raw elements are read and the result written
+// once, 4 bytes; each of 8.25 bits is written to the window of who sums it, read there, written to
+// all windows, and read: the sum's own share once more, to be copied. Four threads read a block's
+// scale.
+TEST(Fused, ReadsAndWritesTheDataOnce) {
+  const Spec spec = codec::make_spec({codec::kSymmetric, Rounding::kNearest}, 8, 128);
+  constexpr double kRanks = 8, kOthers = (kRanks - 1) / kRanks;
+  constexpr double kWritten = 1 + 0.25 / 8, kRead = 1 + 4 * 0.25 / 8, kState = 0.02;
+  constexpr size_t kCount = 8 * 8192;
+  const FusedRun run{8, {{Collective::kAllReduce, "twoshot", spec, Dtype::kBfloat16, kCount}}};
+  const simt::Traffic traffic = by_kernels(run, {}).traffic;
+  EXPECT_NEAR(static_cast<double>(traffic.read) / (kRanks * kCount),
+              2 + kRead * kOthers + kWritten / kRanks + kRead, kState);
+  EXPECT_NEAR(static_cast<double>(traffic.written) / (kRanks * kCount),
+              2 + kWritten * kOthers + kWritten, kState);
+}
+
 // An element of an aborted call is as the call gives it, or as it was; and nobody waits for ever,
 // nor writes what a peer still reads.
 TEST(Fused, AnAbortedCallWritesItsResultOrNothing) {
