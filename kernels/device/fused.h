@@ -146,8 +146,8 @@ class FusedCall {
     const uint64_t next = tile.first + tile.left;
     const bool is_last = next == tile.piece.count;
     const auto up = [&](uint64_t bytes) { return is_last ? (bytes + 3) / 4 * 4 : bytes; };
-    const uint64_t blocks = is_last ? (next + batch_.geometry.block - 1) / batch_.geometry.block
-                                    : tile.first_block + batch_.geometry.blocks_per_tile;
+    const uint64_t blocks =
+        tile.first_block + (tile.left + batch_.geometry.block - 1) / batch_.geometry.block;
     const uint64_t codes = tile.first / kVec8 * F::kBits;
     const uint64_t params = tile.first_block * tile.params_stride();
     copy(tile, codes, up((next * F::kBits + 7) / 8));
@@ -180,7 +180,8 @@ class FusedCall {
     const Word word = simt::load(own);
     TERSE_NO_UNROLL
     for (uint32_t k = 1; k < exchange_.ranks; ++k) {
-      const uint32_t peer = (exchange_.self + k) % exchange_.ranks;
+      uint32_t peer = exchange_.self + k;
+      if (peer >= exchange_.ranks) peer -= exchange_.ranks;
       const ptrdiff_t there = exchange_.window[peer] - exchange_.window[exchange_.self];
       simt::store(reinterpret_cast<Word*>(reinterpret_cast<char*>(own) + there), word);
     }

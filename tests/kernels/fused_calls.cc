@@ -63,8 +63,10 @@ class Windows {
     return of(rank).areas[call.alternates() ? 2 : shared];
   }
 
+  std::deque<Window>& all() { return windows_; }
+
   // The parts that kernels may touch: of so many units.
-  void add_to(simt::Machine& machine, uint32_t units) const {
+  void add_to(simt::Machine& machine, uint32_t units, bool are_filled = false) const {
     for (size_t rank = 0; rank < windows_.size(); ++rank) {
       const Window& w = windows_[rank];
       const auto add = [&](auto& first, const char* what) {
@@ -75,8 +77,9 @@ class Windows {
       add(w.header().unit[0], "units");
       add(w.header().flag[0][0], "flags of pushes");
       add(w.header().flag[1][0], "flags of shares");
-      machine.windows.push_back({w.areas[0], static_cast<size_t>(w.end - w.areas[0]),
-                                 "rank " + std::to_string(rank) + "'s areas"});
+      const auto bytes = static_cast<size_t>(w.end - w.areas[0]);
+      machine.windows.push_back(
+          {w.areas[0], bytes, "rank " + std::to_string(rank) + "'s areas", are_filled ? bytes : 0});
     }
   }
 
@@ -126,12 +129,15 @@ class FusedRank {
   }
 
   Exchange& exchange() { return batch_.exchange; }
+  const FusedBatch& batch() const { return batch_; }
 
   simt::Kernel kernel(const simt::Launch& launch) const {
     const CpuFused make = cpu_fused_kernel(batch_.kernel);
     if (make == nullptr) throw std::logic_error("no kernel for this format");
     return make(batch_.batch, batch_.exchange, launch);
   }
+
+  void clear_result() { std::memset(memory_.recv, 0, memory_.recv_bytes); }
 
   Bytes finish() {
     for (const plan::Copy& c : fused_.copies) binder_.copy(c);
@@ -204,6 +210,56 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
     outcome.given_up.push_back(given_up);
   }
   return outcome;
+}
+
+Results one_by_one(const FusedRun& run, const RunFused& run_fused) {
+  const std::vector<plan::Fusion> fusions{fusion_of(run.calls.front(), run.ranks)};
+  Windows windows(fusions, run.ranks);
+  const uint32_t abort = 0;
+  const simt::Launch launch{.blocks = 2, .threads = kThreads};
+  std::deque<FusedRank> ranks;
+  simt::Machine machine;
+  const auto add_to = [&](simt::Machine& to, bool are_filled) {
+    windows.add_to(to, launch.blocks * kWarps, are_filled);
+    to.windows.push_back({const_cast<uint32_t*>(&abort), sizeof abort, "abort", sizeof abort});
+  };
+  add_to(machine, false);
+  for (int rank = 0; rank < run.ranks; ++rank) {
+    ranks.emplace_back(run, 0, rank, fusions[0].by_rank[static_cast<size_t>(rank)], windows,
+                       &abort);
+    machine.ranks.push_back({ranks.back().kernel(launch)});
+  }
+  simt::run(machine);
+
+  std::vector<Bytes> done;
+  std::deque<simt::Memory> allowed;
+  for (Window& window : windows.all()) {
+    done.push_back(window.bytes);
+    allowed.emplace_back(window.bytes.data(), window.bytes.size(), simt::Access::kReadWrite,
+                         "window");
+  }
+  allowed.emplace_back(&abort, sizeof abort, simt::Access::kReadOnly, "abort");
+  Results results;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (size_t of = 0; of < ranks.size(); ++of) {
+      Window& window = windows.all()[of];
+      std::ranges::copy(done[of], window.bytes.begin());
+      for (WindowHeader::Unit& unit : window.header().unit) unit = {};
+      if (of != rank) std::fill(window.areas[0], window.end, '\x5a');
+    }
+    ranks[rank].clear_result();
+    if (run_fused) {
+      run_fused(ranks[rank].batch(), launch);
+    } else {
+      simt::Machine alone{.ranks = {{ranks[rank].kernel(launch)}}};
+      add_to(alone, true);
+      simt::run(alone);
+    }
+    std::vector<Bytes>& all = results.emplace_back();
+    for (const Window& window : windows.all()) all.emplace_back(window.begin, window.end);
+    all.push_back(ranks[rank].finish());
+  }
+  return results;
 }
 
 }  // namespace terse::kernels

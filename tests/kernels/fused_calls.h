@@ -10,8 +10,7 @@
 #include "kernels/device/exchange.h"
 #include "oracle.h"
 #include "plan/plan.h"
-#include "simt/global_memory.h"
-#include "simt/plant.h"
+#include "simt/executor.h"
 
 namespace terse::kernels {
 
@@ -56,5 +55,11 @@ struct Outcome {
 };
 
 Outcome by_kernels(const FusedRun& run, const Schedule& schedule);
+
+// Runs the first call on one rank after another, whose peers have done their parts already, by
+// `run_fused`, or, if it is empty, by the kernels' source. Returns all windows, where the peers'
+// areas have what the rank has written alone, and its result: by rank.
+using RunFused = std::function<void(const FusedBatch& batch, const simt::Launch& launch)>;
+Results one_by_one(const FusedRun& run, const RunFused& run_fused);
 
 }  // namespace terse::kernels

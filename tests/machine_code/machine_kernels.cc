@@ -57,6 +57,17 @@ struct MakeName {
   }
 };
 
+template <class F>
+std::string fused_name() {
+  return "fused_kernel<" + type_name(typeid(F)) + " >";
+}
+struct MakeFusedName {
+  template <class F, bool packed_target>
+  static constexpr Name entry() {
+    return &fused_name<F>;
+  }
+};
+
 template <class Entry>
 using Tables = std::array<Table<Entry>, std::size(kWidths)>;
 
@@ -70,6 +81,7 @@ constexpr Tables<Entry> tables() {
 
 constinit const Tables<CpuKernel> kKernels = tables<MakeKernel, CpuKernel>();
 constinit const Tables<Name> kNames = tables<MakeName, Name>();
+constinit const Tables<Name> kFusedNames = tables<MakeFusedName, Name>();
 
 }  // namespace
 
@@ -80,6 +92,18 @@ CpuKernel cpu_kernel(const KernelId& id) { return kKernels[width_index(id.spec.b
 std::string kernel_name(const KernelId& id) {
   const Name name = kNames[width_index(id.spec.bits)].find(id);
   return kNamespace + name();
+}
+
+std::string fused_name(const KernelId& id) {
+  return kNamespace + kFusedNames[width_index(id.spec.bits)].find(id)();
+}
+
+void machine_fused(const FusedBatch& batch, const simt::Launch& launch) {
+  const struct {
+    Batch batch;
+    Exchange exchange;
+  } parameters{batch.batch, batch.exchange};
+  interpret(fused_name(batch.kernel).substr(kNamespace.size()), parameters, launch);
 }
 
 void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch) {

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/device/batch.h"
+#include "kernels/device/exchange.h"
+#include "simt/executor.h"
 
 namespace terse::kernels {
 
@@ -14,6 +15,10 @@ extern uint64_t issued;
 extern uint64_t issue_limit;
 
 std::string kernel_name(const KernelId& id);
+
+// Of the widths and types that are compiled.
+std::string fused_name(const KernelId& id);
+void machine_fused(const FusedBatch& batch, const simt::Launch& launch);
 
 void machine_increment(uint64_t* number);
 

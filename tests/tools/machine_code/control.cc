@@ -95,6 +95,13 @@ void change_region(Warp& warp, const Instruction& of) {
   (warp.*change)(region);
 }
 
+// NANOSLEEP time
+void sleep(Warp& warp, const Instruction& of) {
+  Arguments in(warp, of);
+  in.integer();
+  in.end();
+}
+
 // BMOV.32.CLEAR RZ, barrier
 void clear(Warp& warp, const Instruction& of) {
   Arguments in(warp, of);
@@ -110,8 +117,10 @@ std::span<const Rule> control_rules() {
   static constexpr Rule kRules[] = {
       {"NOP", {}, nothing},
       {"YIELD", {}, nothing},
+      {"NANOSLEEP", {}, sleep},
       // The order of memory here is no weaker than what these ask for.
       {"MEMBAR.SC.SYS", {}, nothing},
+      {"MEMBAR.ALL.SYS", {}, nothing},
       {"ERRBAR", {}, nothing},
       {"CGAERRBAR", {}, nothing},
       {"CCTL.IVALL", {}, nothing},

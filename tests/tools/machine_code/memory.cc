@@ -181,6 +181,9 @@ std::span<const Rule> memory_rules() {
   static constexpr Rule kRules[] = {
       {"LDG.E", kGlobal, load<true>},
       {"STG.E", kGlobal, store<true>},
+      // Of any address, where kernels have no pointer to shared memory.
+      {"LD.E", kGlobal, load<true>},
+      {"ST.E", kGlobal, store<true>},
       {"LDS", kShared, load<false>},
       {"STS", kShared, store<false>},
       {"RED.E.ADD.64", {kSTRONG, kGPU}, redg_add_64},
