@@ -350,6 +350,10 @@ void make_batches(std::span<const Combine> works, const uint64_t* replays,
 FusedBatch make_fused_batch(const FusedWorks& works, const uint64_t* replays) {
   FusedBuilder builder(replays);
   const FusedBuilder::Stage pushes = builder.add(works.pushes), makes = builder.add(works.makes);
+  const auto packs = [](const Combine& work) { return !work.target.format.raw(); };
+  require(std::ranges::all_of(works.pushes, packs) && std::ranges::none_of(works.takes, packs) &&
+              (std::ranges::all_of(works.makes, packs) || std::ranges::none_of(works.makes, packs)),
+          "works that are not of their stage");
   builder.add(works.takes);
   return builder.finish(pushes, makes);
 }

@@ -1,4 +1,5 @@
 // Parameters of a fused kernel beside its batch: windows, and which pieces belong to which stage.
+// Kernels of a window run one after another, each when the one before has ended.
 #pragma once
 
 #include <span>
@@ -8,10 +9,11 @@
 namespace terse::kernels {
 
 struct Exchange {
-  char* window[kMaxWindows];  // by rank
+  char* window[kMaxWindows];  // by rank, aligned as any memory of CUDA's
   const uint32_t* abort;      // read while the kernel waits; not 0: it ends without a result
-  uint64_t slot_bytes;        // between the two slots of an area; 0: it has one
+  uint64_t slot_bytes;        // between the two slots of an area, a multiple of 256; 0: it has one
   uint32_t ranks, self;
+  uint32_t max_warps;               // of any kernel on these windows
   uint32_t pushes, makes;           // pieces of the batch, in this order; the rest are takes
   bool pushing, sharing;            // halves of the call
   bool push_content, make_content;  // pieces draw by the batch's content

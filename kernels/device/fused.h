@@ -76,11 +76,11 @@ class Unit {
 };
 
 template <class F>
-class FusedCall {
+class Chain {
   using Tile = kernels::Tile<F>;
 
  public:
-  TERSE_DEVICE FusedCall(const Batch& batch, const Exchange& exchange, FusedShared<F>& shared)
+  TERSE_DEVICE Chain(const Batch& batch, const Exchange& exchange, FusedShared<F>& shared)
       : batch_(batch),
         exchange_(exchange),
         shared_(shared),
@@ -92,24 +92,34 @@ class FusedCall {
         content_(kernels::content<F, true>(batch)) {}
 
   TERSE_DEVICE void run() {
+    WindowHeader::Unit& state = own_[unit_.index()];
     // A call before it may have been left in its middle: its places are still to be read.
     if (unit_.any(unit_.thread() == 0 && simt::relaxed_load(exchange_.abort) != 0, shared_.vote))
-      return;
-    WindowHeader::Unit& state = own_[unit_.index()];
+      return give_up(state);
     uint32_t epoch = simt::load(&state.epoch);
     TERSE_NO_UNROLL
     for (uint32_t tile = unit_.index(); tile < exchange_.tiles; tile += unit_.count()) {
-      if (carry_through(tile, ++epoch)) continue;
-      if (unit_.thread() == 0) simt::store(&state.gives_up, uint32_t{1});
-      return;
+      if (!carry_through(tile, ++epoch)) return give_up(state);
     }
     unit_.sync();  // all have read what changes now
     if (unit_.thread() == 0) simt::store(&state.epoch, epoch);
-    if (exchange_.slot_bytes != 0 && simt::thread_index() % simt::kWarp == 0)
-      simt::store(&own_[unit_.warp()].turns, turns_ + 1);
+    if (exchange_.slot_bytes != 0) turn();
   }
 
  private:
+  // Turns the slot, also for warps that the next kernel has and this one has not.
+  TERSE_DEVICE void turn() const {
+    const uint32_t warps = simt::grid_size() * (simt::block_size() / simt::kWarp);
+    TERSE_NO_UNROLL
+    for (uint32_t lane = simt::thread_index() % simt::kWarp, warp = unit_.warp() + lane * warps;
+         warp < exchange_.max_warps; warp += simt::kWarp * warps)
+      simt::store(&own_[warp].turns, turns_ + 1);
+  }
+
+  TERSE_DEVICE void give_up(WindowHeader::Unit& state) const {
+    if (unit_.thread() == 0) simt::store(&state.gives_up, uint32_t{1});
+  }
+
   TERSE_DEVICE WindowHeader* header(uint32_t rank) const {
     return reinterpret_cast<WindowHeader*>(exchange_.window[rank]);
   }
@@ -228,7 +238,7 @@ class FusedCall {
 template <class F>
 TERSE_DEVICE void fused(const Batch& batch, const Exchange& exchange,
                         FusedShared<InWindows<F>>& shared) {
-  FusedCall<InWindows<F>>(batch, exchange, shared).run();
+  Chain<InWindows<F>>(batch, exchange, shared).run();
 }
 
 }  // namespace terse::kernels

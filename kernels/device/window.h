@@ -17,11 +17,11 @@ constexpr uint32_t kMaxFusedBlocks = kMaxUnits / kWarps;
 enum class Half : uint32_t { kPush, kShare };
 
 struct WindowHeader {
-  // The rank's own, by warp, each written by that warp alone.
+  // The rank's own, of a warp, or of a unit.
   struct Unit {
-    uint32_t epoch;     // laps of the unit, over all calls
-    uint32_t turns;     // calls that used a slot, which is the number's last bit
-    uint32_t gives_up;  // not 0: a call was left in its middle
+    uint32_t epoch;  // laps of the unit, over all calls
+    uint32_t turns;  // calls that used a slot, which is the number's last bit: of all warps alike
+    uint32_t gives_up;  // not 0: the unit has left a call, or not begun it
     uint32_t reserved;
   };
   Unit unit[kMaxUnits];

@@ -42,6 +42,12 @@ void add(Stages& stages, const Step& step) {
                              step.fingerprints.end());
 }
 
+// Returns true if all that is packed is so in the scheme's own format.
+bool is_plain(const Compute& c) {
+  const auto plain = [](Format f) { return f == Format::kRaw || f == Format::kPacked; };
+  return plain(c.target_format) && std::ranges::all_of(c.inputs, plain, &Input::format);
+}
+
 Stages stages_of(const Plan& plan) {
   if (!plan.state.key.empty()) refuse("for it keeps a state from call to call");
   Stages stages;
@@ -49,7 +55,7 @@ Stages stages_of(const Plan& plan) {
   if (stages.exchanges == 0) refuse("for nothing is exchanged");
   for (const std::vector<Compute>& computes : stages.computes)
     for (const Compute& c : computes)
-      if (c.sums) refuse("for its second format has other bodies");
+      if (c.sums || !is_plain(c)) refuse("for it packs in two ways");
   return stages;
 }
 

@@ -9,6 +9,7 @@
 #include "fused_memory.h"
 #include "plan/fuse.h"
 #include "simt/flags.h"
+#include "support.h"
 
 namespace terse::kernels {
 namespace {
@@ -92,7 +93,7 @@ class Windows {
 class FusedRank {
  public:
   FusedRank(const FusedRun& run, size_t number, int rank, const plan::Fused& fused,
-            const Windows& windows, const uint32_t* abort)
+            const Windows& windows, uint32_t max_warps, const uint32_t* abort)
       : memory_(make_memory(run, number, rank)),
         binder_(run.calls[number], number, run.ranks, rank, memory_),
         fused_(fused) {
@@ -117,6 +118,7 @@ class FusedRank {
     Exchange& x = batch_.exchange;
     for (int of = 0; of < run.ranks; ++of) x.window[of] = windows.of(of).begin;
     x.abort = abort;
+    x.max_warps = max_warps;
     x.slot_bytes = fused.alternates() ? windows.slot_bytes() : 0;
     x.ranks = static_cast<uint32_t>(run.ranks);
     x.self = static_cast<uint32_t>(rank);
@@ -180,14 +182,14 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
     }
   }
   std::deque<std::deque<FusedRank>> calls;
-  const simt::Launch launch{
-      .blocks = schedule.blocks, .threads = kThreads, .planter = schedule.planter};
   machine.ranks.resize(static_cast<size_t>(run.ranks));
   for (size_t number = 0; number < run.calls.size(); ++number) {
     std::deque<FusedRank>& ranks = calls.emplace_back();
+    const uint32_t blocks = 1 + codec::Random(schedule.seed + number).below(schedule.blocks);
+    const simt::Launch launch{.blocks = blocks, .threads = kThreads, .planter = schedule.planter};
     for (int rank = 0; rank < run.ranks; ++rank) {
       const size_t r = static_cast<size_t>(rank);
-      ranks.emplace_back(run, number, rank, fusions[number].by_rank[r], windows, &aborts[r]);
+      ranks.emplace_back(run, number, rank, fusions[number].by_rank[r], windows, units, &aborts[r]);
       if (schedule.mistake) schedule.mistake(ranks.back().exchange());
       machine.ranks[r].push_back(ranks.back().kernel(launch));
     }
@@ -226,7 +228,7 @@ Results one_by_one(const FusedRun& run, const RunFused& run_fused) {
   add_to(machine, false);
   for (int rank = 0; rank < run.ranks; ++rank) {
     ranks.emplace_back(run, 0, rank, fusions[0].by_rank[static_cast<size_t>(rank)], windows,
-                       &abort);
+                       launch.blocks * kWarps, &abort);
     machine.ranks.push_back({ranks.back().kernel(launch)});
   }
   simt::run(machine);

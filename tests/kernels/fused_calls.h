@@ -23,6 +23,7 @@ struct FusedCall {
   bool in_place = false, own_exact = false;
   size_t offset = 0;  // of all buffers, in elements, from aligned memory
   bool average = false;
+  float premultiply = 1;
 };
 
 using Results = std::vector<std::vector<oracle::Bytes>>;  // by call and rank
@@ -41,7 +42,7 @@ Results before(const FusedRun& run);
 
 struct Schedule {
   uint64_t seed = 0;
-  uint32_t blocks = 2;  // of each kernel
+  uint32_t blocks = 2;  // of each kernel at most, of which there are some
   const simt::Planter* planter = nullptr;
   bool aborts = false;                          // the hosts of all ranks, each at some time
   uint32_t first_epoch = 0;                     // of all units

@@ -47,8 +47,10 @@ Memory make_memory(const FusedRun& run, size_t number, int rank) {
   const FusedCall& call = run.calls[number];
   const size_t element = codec::dtype_size(call.dtype), own = call.count * element;
   const size_t ranks = static_cast<size_t>(run.ranks);
-  const size_t send = call.collective == plan::Collective::kReduceScatter ? ranks * own : own;
-  const size_t recv = call.collective == plan::Collective::kAllGather ? ranks * own : own;
+  const auto is = [&](plan::Collective collective) { return call.collective == collective; };
+  using enum plan::Collective;
+  const size_t send = is(kReduceScatter) || is(kAllToAll) ? ranks * own : own;
+  const size_t recv = is(kAllGather) || is(kAllToAll) ? ranks * own : own;
   Memory m;
   m.bytes[0].resize(std::max(send, recv) + 4 * kMemoryAlignment);
   m.bytes[1].resize(recv + 4 * kMemoryAlignment);

@@ -9,13 +9,24 @@ memory model, on the machine:
 
 import re
 
-OPERATION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
+OPERATION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)|^(\.L_\w+):")
+# Looks at whether to give up, which say nothing of what peers have written: at the beginning, and while
+# waiting.
+LOOKS = 2
 # Ways to global memory: of any address, or of one that is known to be of it.
 STORES, LOADS = ("ST", "STG"), ("LD", "LDG")
 
 
 def operations(lines):
-    return [match.group(1).rstrip(".") for match in map(OPERATION.search, lines) if match]
+    """Names of operations; "?NAME" where a predicate decides on a fence, "LABEL" where others may jump to."""
+    found = []
+    for predicate, name, label in (match.groups() for match in map(OPERATION.search, lines) if match):
+        if label:
+            found.append("LABEL")
+        else:
+            fence = name.startswith(("MEMBAR", "CCTL"))
+            found.append(("?" if predicate and fence else "") + name.rstrip("."))
+    return found
 
 
 def parts(operation):
@@ -26,6 +37,11 @@ def is_access(operation):
     return parts(operation)[0] in STORES + LOADS + ("ATOM", "ATOMG", "RED", "REDG")
 
 
+def matters(operation):
+    """True for what may not stand between a flag and its fence."""
+    return is_access(operation) or re.match(r"\??(MEMBAR|CCTL)|LABEL", operation) is not None
+
+
 def is_strong(operation):
     return "STRONG" in parts(operation)
 
@@ -33,7 +49,7 @@ def is_strong(operation):
 def wrong(code):
     """What is wrong with a kernel's operations, one after another."""
     found = []
-    releases = acquires = 0
+    releases = acquires = looks = 0
     for at, operation in enumerate(code):
         name = parts(operation)[0]
         if "CONSTANT" in parts(operation):
@@ -44,16 +60,17 @@ def wrong(code):
             found.append(f"{operation} is not for all of the system")
         elif name in STORES:
             releases += 1
-            before = next((o for o in reversed(code[:at]) if is_access(o) or o.startswith("MEMBAR")), "")
+            before = next(filter(matters, reversed(code[:at])), "nothing")
             if not re.fullmatch(r"MEMBAR\.(ALL|SC)\.SYS", before):
-                found.append(f"{operation} comes behind {before or 'nothing'}, not behind a fence")
+                found.append(f"{operation} comes behind {before}, not behind a fence")
         elif name in LOADS:
-            behind = next((o for o in code[at + 1:] if is_access(o) or o.startswith("CCTL")), "")
+            behind = next(filter(matters, code[at + 1:]), "nothing")
             acquires += behind == "CCTL.IVALL"
+            looks += behind != "CCTL.IVALL"
         else:
             found.append(f"{operation} is an atomic operation on a peer's memory")
     if releases == 0:
         found.append("no flag is raised")
-    if acquires == 0:
-        found.append("no flag is looked at, or what is behind it is not read anew")
+    if acquires == 0 or looks > LOOKS:
+        found.append("what is behind a flag is not read anew")
     return found

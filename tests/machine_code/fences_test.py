@@ -16,8 +16,10 @@ RIGHT = ["STG.E.128", "BAR.SYNC", "MEMBAR.ALL.SYS", "ERRBAR", "ST.E.STRONG.SYS",
 class Fences(unittest.TestCase):
     def test_a_line_has_an_operation(self):
         lines = ["        /*0970*/              @!P1 LD.E.STRONG.SYS R2, desc[UR6][R2.64] ;\n", ".L_x_1:\n",
-                 "        /*13ef0*/                   MEMBAR.ALL.SYS ;\n"]
-        self.assertEqual(fences.operations(lines), ["LD.E.STRONG.SYS", "MEMBAR.ALL.SYS"])
+                 "        /*13ef0*/                   MEMBAR.ALL.SYS ;\n",
+                 "        /*13f00*/               @P1 MEMBAR.ALL.SYS ;\n"]
+        self.assertEqual(fences.operations(lines),
+                         ["LD.E.STRONG.SYS", "LABEL", "MEMBAR.ALL.SYS", "?MEMBAR.ALL.SYS"])
 
     def test_right_ones_are_right(self):
         self.assertEqual(fences.wrong(RIGHT), [])
@@ -32,11 +34,19 @@ class Fences(unittest.TestCase):
         self.expect_wrong(self.without("MEMBAR.ALL.SYS"), "ST.E.STRONG.SYS comes behind STG.E.128")
         self.expect_wrong(self.without("ST.E.STRONG.SYS"), "no flag is raised")
         self.expect_wrong(RIGHT[:4] + ["STG.E"] + RIGHT[4:], "comes behind STG.E")
+        self.expect_wrong(RIGHT[:4] + ["LABEL"] + RIGHT[4:], "comes behind LABEL")
+        self.expect_wrong(["?MEMBAR.ALL.SYS" if each == "MEMBAR.ALL.SYS" else each for each in RIGHT],
+                          "comes behind ?MEMBAR.ALL.SYS")
         self.expect_wrong(["MEMBAR.ALL.GPU" if each == "MEMBAR.ALL.SYS" else each for each in RIGHT],
                           "comes behind MEMBAR.ALL.GPU")
 
     def test_data_is_read_anew_behind_a_flag(self):
         self.expect_wrong(self.without("CCTL.IVALL"), "not read anew")
+        look = ["LD.E.STRONG.SYS"]
+        self.assertEqual(fences.wrong(look + RIGHT + look), [])
+        self.expect_wrong(look + RIGHT + look + look, "not read anew")
+        self.expect_wrong(look + look + ["?CCTL.IVALL" if each == "CCTL.IVALL" else each for each in RIGHT],
+                          "not read anew")
 
     def test_flags_are_for_all_of_the_system(self):
         self.expect_wrong(RIGHT + ["LDG.E.STRONG.GPU"], "not for all of the system")

@@ -55,9 +55,9 @@ TEST(MachineCode, OfEveryFusedKernelGivesTheSourcesBytes) {
   EXPECT_EQ(run.size(), machine::kernel_names().size());
 }
 
-// Instructions an element of a two-shot AllReduce on 8 ranks. The kernels that do its parts take 36.7
-// and 49.4 (budgets.json: 7/8 of an encode, 1/8 of a sum of 8 that is encoded, a decode); the rest is
-// for the flags, and for copies of what is shared.
+// Instructions an element of a two-shot AllReduce on 8 ranks. The kernels that do its parts
+// take 36.7 and 49.4 (budgets.json: 7/8 of an encode, 1/8 of a sum of 8 that is encoded, a decode);
+// the rest is for the flags, and for copies of what is shared.
 TEST(MachineCode, OfAFusedAllReduceTakesWhatItsPartsTake) {
   const auto taken = [](int bits, codec::Rounding rounding) {
     const Spec spec = codec::make_spec({codec::kSymmetric, rounding}, bits, 128);

@@ -210,7 +210,12 @@ TEST(Fuse, SaysWhyAPlanIsNotFused) {
                    [](Shape& s) {
                      s.sum = {Format::kSumPacked, test_packing(64, 8), false};
                    }),
-            "for its second format has other bodies");
+            "for it packs in two ways");
+  EXPECT_EQ(reason(two_shot,
+                   [](Shape& s) {
+                     s.sum = {Format::kSumPacked, test_packing(32), true};
+                   }),
+            "for it packs in two ways");
   EXPECT_EQ(reason(two_shot, [](Shape& s) { s.packing.codebook_bytes = 64; }),
             "for its levels are of a table");
   for (const Call& rooted : {Call{Collective::kReduce, "twoshot"},
