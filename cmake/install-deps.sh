@@ -23,5 +23,8 @@ echo "installing: ${missing[*]}" >&2
 sudo=()
 [ "$(id -u)" -eq 0 ] || sudo=(sudo)
 export DEBIAN_FRONTEND=noninteractive
+for package in "${missing[@]}"; do  # also libfmt-dev:arm64, of another architecture
+  [ "${package%:*}" = "$package" ] || "${sudo[@]}" dpkg --add-architecture "${package##*:}"
+done
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
