@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-constexpr int kFakeWords = 24;  // the first six in registers (x86-64), the rest on the stack
+// The first six (64-bit Arm: eight) in registers, the rest on the stack.
+constexpr int kFakeWords = 24;
 
 struct FakeCall {
   const char* name;
