@@ -10,26 +10,36 @@
 namespace terse::codec {
 namespace {
 
+// The register of the mode, and its bits that flush subnormal results and operands to zero.
+#if defined(__SSE2__)
+constexpr unsigned kFlushes = 0x8040;
+unsigned mode() { return _mm_getcsr(); }
+void set_mode(unsigned mode) { _mm_setcsr(mode); }
+#elif defined(__aarch64__)
+constexpr unsigned kFlushes = 1u << 24;
+unsigned mode() { return __builtin_aarch64_get_fpcr(); }
+void set_mode(unsigned mode) { __builtin_aarch64_set_fpcr(mode); }
+#else
+constexpr unsigned kFlushes = 0;
+unsigned mode() { return 0; }
+void set_mode(unsigned) {}
+#endif
+
 // Rounds upwards and, where there is such a mode, flushes subnormal numbers to zero.
 class StrangeFloatMode {
  public:
   StrangeFloatMode() {
     std::fegetenv(&before_);
     std::fesetround(FE_UPWARD);
-#ifdef __SSE2__
-    _mm_setcsr(_mm_getcsr() | kFlushes);
-#endif
+    set_mode(mode() | kFlushes);
   }
   ~StrangeFloatMode() {
     EXPECT_EQ(std::fegetround(), FE_UPWARD);
-#ifdef __SSE2__
-    EXPECT_EQ(_mm_getcsr() & kFlushes, kFlushes);
-#endif
+    EXPECT_EQ(mode() & kFlushes, kFlushes);
     std::fesetenv(&before_);
   }
 
  private:
-  static constexpr unsigned kFlushes = 0x8040;  // results, and operands
   std::fenv_t before_;
 };
 

@@ -128,9 +128,12 @@ class FloatMode : public ::testing::TestWithParam<const char*> {};
 void set_mode(std::string_view mode) {
   if (mode == "upward") std::fesetround(FE_UPWARD);
   if (mode == "trapping") feenableexcept(FE_OVERFLOW | FE_UNDERFLOW);
-#ifdef __SSE2__
+#if defined(__SSE2__)
   constexpr unsigned kFlushes = 0x8040;  // of MXCSR: results, and what is read
   if (mode == "flushing") _mm_setcsr(_mm_getcsr() | kFlushes);
+#elif defined(__aarch64__)
+  constexpr unsigned kFlushes = 1u << 24;  // of FPCR: results, and what is read
+  if (mode == "flushing") __builtin_aarch64_set_fpcr(__builtin_aarch64_get_fpcr() | kFlushes);
 #endif
 }
 
