@@ -28,18 +28,18 @@ SUCCESS, SYSTEM_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = "0", "2",
 
 
 class Job(contextlib.ExitStack):
-    """The ranks of one program, each with its own settings. They are there until `outputs`, or until a
-    block ends that is with them."""
+    """The ranks of one program, each with its own settings, or of several. They are there until
+    `outputs`, or until a block ends that is with them."""
 
-    def __init__(self, settings, *words, count=100_000, rounds=2, preload=True):
+    def __init__(self, settings, *words, count=100_000, rounds=2, preload=True, programs=None):
         super().__init__()
         usual = {"HOSTNCCL_TIMEOUT": "10", "TERSE_LOG": "off"}
         if preload:
             usual.update(ALWAYS, LD_PRELOAD=PRELOAD, ASAN_OPTIONS=f"detect_leaks={int(not ALWAYS)}")
         scratch = self.enter_context(tempfile.TemporaryDirectory())
         self.processes = self.enter_context(running(
-            [[PROGRAM, rank, len(settings), scratch + "/id", count, rounds, *words]
-             for rank in range(len(settings))],
+            [[program, rank, len(settings), scratch + "/id", count, rounds, *words]
+             for rank, program in enumerate(programs or [PROGRAM] * len(settings))],
             [environment(**{**usual, **own}) for own in settings], seconds=2 * PATIENCE))
 
     def outputs(self):
