@@ -26,8 +26,10 @@ class TestsRun(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         os.mkdir(os.path.join(self.folder, "tests"))
-        shutil.copy(os.path.join(ROOT, "tests", "run"), os.path.join(self.folder, "tests"))
-        for name in "cmake/install-deps.sh", "bin/cmake", "bin/ctest", "bin/python":
+        for name in "run", "emulation":
+            shutil.copy(os.path.join(ROOT, "tests", name), os.path.join(self.folder, "tests"))
+        for name in ("cmake/install-deps.sh", "bin/cmake", "bin/ctest", "bin/python",
+                     "bin/update-binfmts", "bin/sudo"):
             write_script(os.path.join(self.folder, name),
                          f'printf "%s\\n" "$@" > {self.folder}/asked-$(basename $0)')
         cache = os.path.join(self.folder, "build", "host", "CMakeCache.txt")
@@ -96,6 +98,23 @@ class TestsRun(unittest.TestCase):
         chosen, left_out, _ = self.chosen("--sanitize")
         self.assertIsNone(chosen)
         self.assertTrue(left_out.startswith(SANITIZED))
+
+    def test_what_is_not_emulated_is_left_out_and_named(self):
+        left_out = self.chosen("--aarch64", "--", "-E", "foo")[1]
+        for name in "python.module", "pytorch.steps", "package", "foo":
+            self.assertRegex(name, left_out)
+        for name in "package.version", "codec.Golden.Encode", "interpose.check_of_another":
+            self.assertNotRegex(name, left_out)
+        said = self.run_it("--aarch64").stderr
+        for line in said.splitlines()[1:]:
+            expression, reason = line.split(maxsplit=1)
+            self.assertIn(expression, left_out)
+            self.assertTrue(reason)
+        self.assertEqual(left_out.count("^"), said.count("^"))
+
+    def test_packages_of_arm_are_installed_for_arm_alone(self):
+        self.assertIn("libucx-dev:arm64", self.asked("install-deps.sh", "--aarch64"))
+        self.assertNotIn("libucx-dev:arm64", self.asked("install-deps.sh"))
 
     def test_what_the_user_leaves_out_is_left_out_besides(self):
         for name in "-E", "--exclude-regex":
