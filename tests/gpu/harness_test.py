@@ -194,7 +194,7 @@ class Order(InAFolder):
         self.assertEqual(self.names(["perf", "parity", "build"], [], True),
                          ["build", "parity", "perf"])
         self.assertEqual(self.names(None, ["pytorch"], True),
-                         ["build", "parity", "sanitizer", "capture", "collectives", "codec", "perf",
+                         ["build", "parity", "loopback", "sanitizer", "capture", "collectives", "codec", "perf",
                           "nccl-tests"])
         self.assertEqual(len(self.names(None, [], True)), len(STEPS))
 

@@ -1,16 +1,17 @@
-// Calls that all ranks make one after another: as fused kernels in a machine, and by their plans,
-// step by step, on the host.
+// Calls that all ranks make one after another, and what their plans, which are not fused, give for
+// them, step by step on the host.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
+#include <string>
 #include <vector>
 
 #include "codec/spec.h"
-#include "kernels/device/exchange.h"
 #include "oracle.h"
 #include "plan/plan.h"
-#include "simt/executor.h"
+#include "support.h"
 
 namespace terse::kernels {
 
@@ -26,7 +27,11 @@ struct FusedCall {
   float premultiply = 1;
 };
 
-using Results = std::vector<std::vector<oracle::Bytes>>;  // by call and rank
+// The kinds of calls that are fused, where the largest message between two ranks has so many
+// elements.
+constexpr size_t kFusedKinds = 6;
+FusedCall call_of(size_t kind, const codec::Spec& spec, codec::Dtype dtype, size_t count,
+                  int ranks);
 
 struct FusedRun {
   int ranks;
@@ -34,33 +39,19 @@ struct FusedRun {
   uint64_t data_seed = 1;
 };
 
-// By the plans, which are not fused.
+std::string describe(const FusedRun& run);
+
+// Some calls of a few thousand elements at most on 2 to 8 ranks. `specs(block)`: formats to choose
+// from; `dtypes`: types of those that are not of 16 bits themselves.
+using Specs = std::function<std::vector<codec::Spec>(size_t block)>;
+FusedRun some_run(codec::Random& random, const Specs& specs,
+                  const std::vector<codec::Dtype>& dtypes);
+
+using Results = std::vector<std::vector<oracle::Bytes>>;  // by call and rank
+
 Results by_plans(const FusedRun& run);
 
 // What the receive buffers have before the calls.
 Results before(const FusedRun& run);
-
-struct Schedule {
-  uint64_t seed = 0;
-  uint32_t blocks = 2;  // of each kernel at most, of which there are some
-  const simt::Planter* planter = nullptr;
-  bool aborts = false;                          // the hosts of all ranks, each at some time
-  uint32_t first_epoch = 0;                     // of all units
-  std::function<void(Exchange&)> mistake = {};  // made in each kernel's parameters
-};
-
-struct Outcome {
-  Results results;
-  std::vector<uint32_t> given_up;  // units of each rank
-  simt::Traffic traffic = {};      // of all kernels
-};
-
-Outcome by_kernels(const FusedRun& run, const Schedule& schedule);
-
-// Runs the first call on one rank after another, whose peers have done their parts already, by
-// `run_fused`, or, if it is empty, by the kernels' source. Returns all windows, where the peers'
-// areas have what the rank has written alone, and its result: by rank.
-using RunFused = std::function<void(const FusedBatch& batch, const simt::Launch& launch)>;
-Results one_by_one(const FusedRun& run, const RunFused& run_fused);
 
 }  // namespace terse::kernels

@@ -37,13 +37,14 @@ plan::Plan build(const FusedCall& call, const plan::Shape& shape) {
   return plan::build(*selection.algorithm, shape, {.own_exact = call.own_exact});
 }
 
-char* aligned(Bytes& bytes, size_t offset) {
+char* aligned(Storage& bytes, size_t offset) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   return reinterpret_cast<char*>(
       (begin + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment + offset);
 }
 
-Memory make_memory(const FusedRun& run, size_t number, int rank) {
+Memory make_memory(const FusedRun& run, size_t number, int rank,
+                   std::pmr::memory_resource* memory) {
   const FusedCall& call = run.calls[number];
   const size_t element = codec::dtype_size(call.dtype), own = call.count * element;
   const size_t ranks = static_cast<size_t>(run.ranks);
@@ -51,7 +52,7 @@ Memory make_memory(const FusedRun& run, size_t number, int rank) {
   using enum plan::Collective;
   const size_t send = is(kReduceScatter) || is(kAllToAll) ? ranks * own : own;
   const size_t recv = is(kAllGather) || is(kAllToAll) ? ranks * own : own;
-  Memory m;
+  Memory m(memory);
   m.bytes[0].resize(std::max(send, recv) + 4 * kMemoryAlignment);
   m.bytes[1].resize(recv + 4 * kMemoryAlignment);
   m.fingerprints.resize(plan::kFingerprintBytes + kMemoryAlignment);

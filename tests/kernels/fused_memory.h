@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <memory_resource>
 #include <vector>
 
 #include "codec/codec.h"
@@ -13,16 +14,21 @@
 namespace terse::kernels {
 
 constexpr size_t kMemoryAlignment = 256;
-char* aligned(oracle::Bytes& bytes, size_t offset);
+using Storage = std::pmr::vector<uint8_t>;
+char* aligned(Storage& bytes, size_t offset);
 
 // Memory of a call on one rank. In place, as NCCL has it: where its part of the larger one is.
 struct Memory {
-  oracle::Bytes bytes[2], fingerprints;
+  explicit Memory(std::pmr::memory_resource* memory)
+      : bytes{Storage(memory), Storage(memory)}, fingerprints(memory) {}
+
+  Storage bytes[2], fingerprints;
   char *send = nullptr, *recv = nullptr;
   size_t recv_bytes = 0;
 };
 
-Memory make_memory(const FusedRun& run, size_t number, int rank);
+Memory make_memory(const FusedRun& run, size_t number, int rank,
+                   std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 oracle::Bytes result(const Memory& memory);
 
 plan::Shape shape_of(const FusedCall& call, int ranks);

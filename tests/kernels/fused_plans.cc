@@ -34,7 +34,7 @@ class PlanRunner {
  private:
   const plan::Plan& plan_;
   Binder& binder_;
-  Bytes scratch_;
+  Storage scratch_;
   size_t next_ = 0;
 };
 

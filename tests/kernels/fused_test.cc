@@ -10,7 +10,7 @@
 
 #include "cpu_kernels.h"
 #include "expect_noticed.h"
-#include "fused_calls.h"
+#include "fused_machine.h"
 #include "simt/fault.h"
 #include "support.h"
 
@@ -29,37 +29,6 @@ const Spec kInt4 = codec::make_spec({codec::kSymmetric, Rounding::kNearest}, 4, 
 TEST(Fused, AnAllReduceGivesThePlansBytes) {
   const FusedRun run{3, {{Collective::kAllReduce, "twoshot", kInt8, Dtype::kFloat32, 3000}}};
   EXPECT_EQ(by_kernels(run, {}).results, by_plans(run));
-}
-
-// Calls that are fused, of some elements to the largest message between two ranks.
-FusedCall call_of(size_t kind, const Spec& spec, Dtype dtype, size_t count, int ranks) {
-  const size_t all = count * static_cast<size_t>(ranks);
-  switch (kind) {
-    case 0:
-      return {Collective::kAllReduce, "oneshot", spec, dtype, count};
-    case 1:
-      return {Collective::kAllReduce, "twoshot", spec, dtype, all};
-    case 2:
-      return {Collective::kAllGather, "direct", spec, dtype, count};
-    case 3:
-      return {Collective::kReduceScatter, "direct", spec, dtype, count};
-    case 4:
-      return {Collective::kAllToAll, "direct", spec, dtype, count};
-    default:
-      return {Collective::kAllGather, "direct", spec, dtype, count, false, true};
-  }
-}
-constexpr size_t kKinds = 6;
-
-std::string describe(const FusedRun& run) {
-  std::string text = std::to_string(run.ranks) + " ranks";
-  for (const FusedCall& c : run.calls)
-    text += "; " + std::string(name(c.collective)) + " " + c.algorithm + " " +
-            codec::describe(c.spec) + " of " + codec::name_of(c.dtype) + " x" +
-            std::to_string(c.count) + " block " + std::to_string(c.spec.block) + " at " +
-            std::to_string(c.offset) + (c.in_place ? " in place" : "") +
-            (c.own_exact ? " own exact" : "");
-  return text;
 }
 
 void expect_the_plans_bytes(const FusedRun& run, Random& random, int schedules) {
@@ -89,7 +58,7 @@ TEST(Fused, EveryFormatGivesThePlansBytes) {
     for (const Dtype dtype : codec::kAllDtypes) {
       if (spec.bits == 16 && dtype != Dtype::kFloat32) continue;
       ++formats;
-      const size_t kind = random.below(kKinds);
+      const size_t kind = random.below(kFusedKinds);
       const int ranks = static_cast<int>(2 + random.below(3));
       expect_the_plans_bytes({ranks, {call_of(kind, spec, dtype, 1100 + random.below(300), ranks)}},
                              random, 2);
@@ -99,24 +68,8 @@ TEST(Fused, EveryFormatGivesThePlansBytes) {
 }
 
 FusedRun some_run(Random& random) {
-  static constexpr size_t kBlocks[] = {32, 96, 128, 1024, 2048, 4096};
-  static constexpr size_t kCounts[] = {1, 31, 100, 700, 1500, 5000};
-  FusedRun run{static_cast<int>(2 + random.below(7)), {}, random.next()};
-  const size_t calls = 1 + random.below(4);
-  for (size_t i = 0; i < calls; ++i) {
-    const std::vector<Spec> specs = fused_specs(kBlocks[random.below(std::size(kBlocks))]);
-    const Spec spec = specs[random.below(specs.size())];
-    const Dtype dtype = spec.bits == 16 ? Dtype::kFloat32 : codec::kAllDtypes[random.below(3)];
-    const size_t most = kCounts[random.below(std::size(kCounts))] / static_cast<size_t>(run.ranks);
-    FusedCall call =
-        call_of(random.below(kKinds), spec, dtype, 1 + random.below(most + 1), run.ranks);
-    call.in_place = call.collective != Collective::kAllToAll && random.below(3) == 0;
-    call.offset = random.below(3) == 0 ? random.below(16) : 0;
-    call.average = random.below(3) == 0;
-    call.premultiply = random.below(3) == 0 ? 0.75f : 1;
-    run.calls.push_back(call);
-  }
-  return run;
+  return kernels::some_run(random, fused_specs,
+                           {std::begin(codec::kAllDtypes), std::end(codec::kAllDtypes)});
 }
 
 // Calls of other sizes, formats and kinds follow each other in the same windows. TERSE_FUSED_RUNS
@@ -138,7 +91,7 @@ TEST(Fused, CallsOneAfterAnotherGiveThePlansBytes) {
 TEST(Fused, UnitsHaveTilesEnough) {
   Random random(5);
   for (const size_t block : {128, 4096})
-    for (size_t kind = 0; kind < kKinds; ++kind) {
+    for (size_t kind = 0; kind < kFusedKinds; ++kind) {
       Spec spec = kInt8;
       spec.block = static_cast<uint16_t>(block);
       expect_the_plans_bytes({2, {call_of(kind, spec, Dtype::kFloat32, 13'000, 2)}}, random, 2);
@@ -157,7 +110,7 @@ TEST(Fused, AllWarpsUseTheSlotWhoseTurnItIs) {
 
 TEST(Fused, SixteenRanksWriteIntoEachOthersWindows) {
   Random random(6);
-  for (size_t kind = 0; kind < kKinds; ++kind)
+  for (size_t kind = 0; kind < kFusedKinds; ++kind)
     expect_the_plans_bytes({16, {call_of(kind, kInt4, Dtype::kBfloat16, 40, 16)}}, random, 1);
 }
 

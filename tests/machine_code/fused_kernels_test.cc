@@ -5,7 +5,7 @@
 #include <set>
 
 #include "cpu_kernels.h"
-#include "fused_calls.h"
+#include "fused_machine.h"
 #include "kernel_listings.h"
 #include "machine_kernels.h"
 #include "support.h"

@@ -1,9 +1,9 @@
 """The steps of tests/gpu/run, what matters most first. Each has a NAME, a TITLE and run(context),
 which returns figures for the report or raises Failed or NotRun."""
 
-from . import build, capture, codec, collectives, nccl_tests, parity, perf, pytorch, sanitizer
+from . import build, capture, codec, collectives, loopback, nccl_tests, parity, perf, pytorch, sanitizer
 
-STEPS = [build, parity, sanitizer, capture, collectives, codec, perf, nccl_tests, pytorch]
+STEPS = [build, parity, loopback, sanitizer, capture, collectives, codec, perf, nccl_tests, pytorch]
 
 
 def chosen(only, skipped, built):

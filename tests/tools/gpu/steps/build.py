@@ -13,8 +13,8 @@ TITLE = "with nvcc, for this machine's GPU"
 # What cmake/dependencies.cmake asks for.
 CARRIED = ("include/fmt/core.h", "include/CLI/App.hpp", "include/toml++/toml.h",
            "include/nlohmann/json.hpp", "googletest/src/gtest-all.cc")
-TARGETS = ("terse", "terse_nccl", "terse_cuda", "gpu_parity_test", "gpu_collectives",
-           "gpu_capture", "gpu_codec_bench", "all_reduce_perf", "all_gather_perf",
+TARGETS = ("terse", "terse_nccl", "terse_cuda", "gpu_parity_test", "gpu_loopback_test",
+           "gpu_collectives", "gpu_capture", "gpu_codec_bench", "all_reduce_perf", "all_gather_perf",
            "reduce_scatter_perf")
 
 

@@ -45,11 +45,16 @@ def printed(text):
 
 
 def run(context):
-    path = os.path.join(context.build, "parity.json")
+    return run_tests(context, "gpu_parity_test", 180)
+
+
+def run_tests(context, program, seconds):
+    """The figures of a program of GoogleTest's."""
+    path = os.path.join(context.build, program + ".json")
     if os.path.exists(path):
         os.remove(path)
     try:
-        context.run(context.program("gpu_parity_test"), f"--gtest_output=json:{path}", seconds=180)
+        context.run(context.program(program), f"--gtest_output=json:{path}", seconds=seconds)
     except Failed as failure:
         whole = figures(path)
         tests = whole or printed(failure.output)

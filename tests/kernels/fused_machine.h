@@ -1,0 +1,33 @@
+// Fused calls in a machine of the SIMT executor.
+#pragma once
+
+#include "fused_calls.h"
+#include "kernels/device/exchange.h"
+#include "simt/executor.h"
+
+namespace terse::kernels {
+
+struct Schedule {
+  uint64_t seed = 0;
+  uint32_t blocks = 2;  // of each kernel at most, of which there are some
+  const simt::Planter* planter = nullptr;
+  bool aborts = false;                          // the hosts of all ranks, each at some time
+  uint32_t first_epoch = 0;                     // of all units
+  std::function<void(Exchange&)> mistake = {};  // made in each kernel's parameters
+};
+
+struct Outcome {
+  Results results;
+  std::vector<uint32_t> given_up;  // units of each rank
+  simt::Traffic traffic = {};      // of all kernels
+};
+
+Outcome by_kernels(const FusedRun& run, const Schedule& schedule);
+
+// Runs the first call on one rank after another, whose peers have done their parts already, by
+// `run_fused`, or, if it is empty, by the kernels' source. Returns all windows, where the peers'
+// areas have what the rank has written alone, and its result: by rank.
+using RunFused = std::function<void(const FusedBatch& batch, const simt::Launch& launch)>;
+Results one_by_one(const FusedRun& run, const RunFused& run_fused);
+
+}  // namespace terse::kernels
