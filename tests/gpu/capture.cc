@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "device_buffer.h"
+#include "graph.h"
 #include "json.h"
 #include "ranks.h"
 #include "reference.h"
@@ -31,35 +32,6 @@ using test::Bytes;
 
 constexpr size_t kCount = 300'007;
 constexpr int kReplays = 64;
-
-class Graph {
- public:
-  Graph(cudaStream_t stream, cudaStreamCaptureMode mode, const std::function<void()>& record)
-      : stream_(stream) {
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
-    try {
-      record();
-    } catch (...) {
-      if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
-      cudaGetLastError();
-      throw;
-    }
-    check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-    const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
-    cudaGraphDestroy(graph);
-    check(made, "cudaGraphInstantiate");
-  }
-  ~Graph() { cudaGraphExecDestroy(executable_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-
-  void launch() const { check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch"); }
-
- private:
-  cudaStream_t stream_;
-  cudaGraphExec_t executable_ = nullptr;
-};
 
 // One buffer in, one out, and what their contents mean.
 class Exchange {

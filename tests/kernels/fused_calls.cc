@@ -1,5 +1,7 @@
 #include "fused_calls.h"
 
+#include <algorithm>
+
 #include "specs.h"
 
 namespace terse::kernels {
@@ -57,6 +59,26 @@ FusedRun some_run(Random& random, const Specs& all_specs, const std::vector<Dtyp
     run.calls.push_back(call);
   }
   return run;
+}
+
+std::string find_torn(const FusedRun& run, const Results& found, const Results& expected) {
+  const Results old = before(run);
+  for (size_t call = 0; call < found.size(); ++call) {
+    if (run.calls[call].own_exact) continue;
+    const size_t element = codec::dtype_size(run.calls[call].dtype);
+    for (size_t rank = 0; rank < found[call].size(); ++rank) {
+      const oracle::Bytes& bytes = found[call][rank];
+      for (size_t at = 0; at < bytes.size(); at += element) {
+        const auto is_of = [&](const Results& results) {
+          return std::equal(&bytes[at], &bytes[at] + element, &results[call][rank][at]);
+        };
+        if (!is_of(expected) && !is_of(old))
+          return "call " + std::to_string(call) + ", rank " + std::to_string(rank) + ", byte " +
+                 std::to_string(at);
+      }
+    }
+  }
+  return "";
 }
 
 }  // namespace terse::kernels

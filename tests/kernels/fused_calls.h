@@ -54,4 +54,8 @@ Results by_plans(const FusedRun& run);
 // What the receive buffers have before the calls.
 Results before(const FusedRun& run);
 
+// Says which element of an aborted run is neither as its call gives it nor as it was before; empty:
+// none. Calls whose copies the host does count as right.
+std::string find_torn(const FusedRun& run, const Results& found, const Results& expected);
+
 }  // namespace terse::kernels

@@ -48,8 +48,7 @@ simt::Kernel kernel_of(const FusedRank& rank, const simt::Launch& launch) {
 }  // namespace
 
 Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
-  std::vector<plan::Fusion> fusions;
-  for (const FusedCall& call : run.calls) fusions.push_back(fusion_of(call, run.ranks));
+  const std::vector<plan::Fusion> fusions = fusions_of(run);
   Windows windows(fusions, run.ranks);
   const uint32_t units = schedule.blocks * kWarps;
   std::vector<uint32_t> aborts(static_cast<size_t>(run.ranks), 0);
@@ -100,7 +99,7 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
 }
 
 Results one_by_one(const FusedRun& run, const RunFused& run_fused) {
-  const std::vector<plan::Fusion> fusions{fusion_of(run.calls.front(), run.ranks)};
+  const std::vector<plan::Fusion> fusions = fusions_of(run);
   Windows windows(fusions, run.ranks);
   const uint32_t abort = 0;
   const simt::Launch launch{.blocks = 2, .threads = kThreads};

@@ -10,14 +10,20 @@ size_t up(size_t bytes) {
   return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
 }
 
-}  // namespace
-
 plan::Fusion fusion_of(const FusedCall& call, int ranks) {
   plan::Fusion fusion = plan::fuse(
       call.collective, [&](const plan::Shape& s) { return build(call, s); }, shape_of(call, ranks),
       SIZE_MAX);
   if (fusion.by_rank.empty()) throw std::logic_error("not fused " + fusion.reason);
   return fusion;
+}
+
+}  // namespace
+
+std::vector<plan::Fusion> fusions_of(const FusedRun& run) {
+  std::vector<plan::Fusion> fusions;
+  for (const FusedCall& call : run.calls) fusions.push_back(fusion_of(call, run.ranks));
+  return fusions;
 }
 
 Windows::Windows(const std::vector<plan::Fusion>& calls, int ranks,

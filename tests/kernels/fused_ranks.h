@@ -12,7 +12,8 @@
 
 namespace terse::kernels {
 
-plan::Fusion fusion_of(const FusedCall& call, int ranks);
+// Of the run's calls.
+std::vector<plan::Fusion> fusions_of(const FusedRun& run);
 
 // A rank's window. Areas have the same places in all calls: one for what is pushed, one for what is
 // shared, and one with two slots.

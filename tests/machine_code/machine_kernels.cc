@@ -83,6 +83,10 @@ constinit const Tables<CpuKernel> kKernels = tables<MakeKernel, CpuKernel>();
 constinit const Tables<Name> kNames = tables<MakeName, Name>();
 constinit const Tables<Name> kFusedNames = tables<MakeFusedName, Name>();
 
+std::string name_of_fused(const KernelId& id) {
+  return kFusedNames[width_index(id.spec.bits)].find(id)();
+}
+
 }  // namespace
 
 uint64_t issued = 0, issue_limit = 100'000'000;
@@ -94,16 +98,14 @@ std::string kernel_name(const KernelId& id) {
   return kNamespace + name();
 }
 
-std::string fused_name(const KernelId& id) {
-  return kNamespace + kFusedNames[width_index(id.spec.bits)].find(id)();
-}
+std::string fused_name(const KernelId& id) { return kNamespace + name_of_fused(id); }
 
 void machine_fused(const FusedBatch& batch, const simt::Launch& launch) {
   const struct {
     Batch batch;
     Exchange exchange;
   } parameters{batch.batch, batch.exchange};
-  interpret(fused_name(batch.kernel).substr(kNamespace.size()), parameters, launch);
+  interpret(name_of_fused(batch.kernel), parameters, launch);
 }
 
 void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch) {
