@@ -46,6 +46,15 @@ codec::Multiplier multiplier_of(const Combine& work) {
   return std::ranges::any_of(work.sources, is_raw) ? work.premultiply : codec::Multiplier{};
 }
 
+bool alike(const codec::Multiplier& a, const codec::Multiplier& b) {
+  return a.at == b.at && (a.at != nullptr || a.value == b.value);
+}
+
+// Number by which a work's draws change when it runs again; null: they do not.
+const uint64_t* replays_of(const Combine& work, const uint64_t* replays) {
+  return work.target.repeats ? nullptr : replays;
+}
+
 // Codebook of the packed format; null for formats without one.
 const float* codebook_of(const Combine& work, const KernelId& id) {
   return codec::descriptor(id.spec.codec).codebook ? work.codebook : nullptr;
@@ -162,15 +171,15 @@ class Builder {
     if (work.count == 0) return;
     const KernelId id = kernel_of(work);
     check(work, id);
-    const bool fits = id == id_ && replays_of(work) == batch_.replays &&
+    const bool fits = id == id_ && replays_of(work, replays_) == batch_.replays &&
                       work.target.content == batch_.content &&
                       work.target.content_parts == batch_.content_parts &&
                       codebook_of(work, id) == batch_.codebook && work.verdict == batch_.verdict &&
-                      alike(multiplier_of(work));
+                      alike(multiplier_of(work), batch_.premultiply);
     if (batch_.pieces > 0 && !(fits && pieces_.place(work, id.spec))) flush();
     if (batch_.pieces == 0) {
       id_ = id;
-      batch_.replays = replays_of(work);
+      batch_.replays = replays_of(work, replays_);
       batch_.content = work.target.content;
       batch_.content_parts = work.target.content_parts;
       batch_.premultiply = multiplier_of(work);
@@ -191,15 +200,6 @@ class Builder {
   }
 
  private:
-  const uint64_t* replays_of(const Combine& work) const {
-    return work.target.repeats ? nullptr : replays_;
-  }
-
-  bool alike(const codec::Multiplier& m) const {
-    return m.at == batch_.premultiply.at &&
-           (m.at != nullptr || m.value == batch_.premultiply.value);
-  }
-
   const uint64_t* const replays_;
   const std::function<void(const KernelId&, const Batch&)>& launch_;
   KernelId id_{};
@@ -256,14 +256,15 @@ class FusedBuilder {
     require(packs_alike(id.spec, id_.spec) && id.raw == id_.raw, "works of different formats");
     if (id.packed_target) add_packed(work, id);
     if (std::ranges::any_of(work.sources, is_raw)) add_raw(work);
+    const uint64_t before = total(batch.tiles);
     require(pieces_.place(work, id.spec), "more than a launch can name");
-    tiles_ = std::max(tiles_, tiles_of(work));
+    tiles_ = std::max(tiles_, static_cast<uint32_t>(total(batch.tiles) - before));
   }
 
   // All that write packed memory draw by the same, if at all, but for their keys.
   void add_packed(const Combine& work, const KernelId& id) {
     Batch& batch = pieces_.batch;
-    const uint64_t* const replays = work.target.repeats ? nullptr : replays_;
+    const uint64_t* const replays = replays_of(work, replays_);
     if (!has_packed_) {
       id_ = id;
       batch.replays = replays;
@@ -281,17 +282,10 @@ class FusedBuilder {
   }
 
   void add_raw(const Combine& work) {
-    const codec::Multiplier& own = work.premultiply;
     codec::Multiplier& all = pieces_.batch.premultiply;
-    if (!has_raw_) all = own;
-    require(all.at == own.at && (own.at != nullptr || all.value == own.value),
-            "works with different multipliers");
+    if (!has_raw_) all = work.premultiply;
+    require(alike(work.premultiply, all), "works with different multipliers");
     has_raw_ = true;
-  }
-
-  uint32_t tiles_of(const Combine& work) const {
-    const uint64_t tile = pieces_.batch.geometry.tile;
-    return static_cast<uint32_t>(work.count / tile + (work.count % tile != 0));
   }
 
   const uint64_t* const replays_;

@@ -45,8 +45,10 @@ class Unit {
 
   TERSE_DEVICE uint32_t warp() const { return warp_; }
   TERSE_DEVICE uint32_t index() const { return is_block_ ? simt::block_index() : warp_; }
-  TERSE_DEVICE uint32_t count() const {
-    return is_block_ ? simt::grid_size() : simt::grid_size() * (simt::block_size() / simt::kWarp);
+  TERSE_DEVICE uint32_t count() const { return is_block_ ? simt::grid_size() : warps(); }
+  // Of the grid.
+  TERSE_DEVICE uint32_t warps() const {
+    return simt::grid_size() * (simt::block_size() / simt::kWarp);
   }
   TERSE_DEVICE uint32_t threads() const { return is_block_ ? simt::block_size() : simt::kWarp; }
   TERSE_DEVICE uint32_t thread() const {
@@ -109,7 +111,7 @@ class Chain {
  private:
   // Turns the slot, also for warps that the next kernel has and this one has not.
   TERSE_DEVICE void turn() const {
-    const uint32_t warps = simt::grid_size() * (simt::block_size() / simt::kWarp);
+    const uint32_t warps = unit_.warps();
     TERSE_NO_UNROLL
     for (uint32_t lane = simt::thread_index() % simt::kWarp, warp = unit_.warp() + lane * warps;
          warp < exchange_.max_warps; warp += simt::kWarp * warps)
