@@ -1,4 +1,4 @@
-#include "kernels/compare.h"
+#include "kernels/compare_kernel.h"
 #include "kernels/device/difference.h"
 
 namespace terse::kernels {

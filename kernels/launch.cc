@@ -5,13 +5,13 @@
 
 #include "kernels/call_header_kernel.h"
 #include "kernels/checksum_kernel.h"
-#include "kernels/compare.h"
+#include "kernels/compare_kernel.h"
 #include "kernels/device.h"
 #include "kernels/device/partial_sums.h"
 #include "kernels/device/tuning.h"
 #include "kernels/increment.h"
 #include "kernels/kernels.h"
-#include "kernels/learning.h"
+#include "kernels/learning_kernels.h"
 
 namespace terse::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/device/fit.h"
 #include "kernels/device/learning.h"
-#include "kernels/learning.h"
+#include "kernels/learning_kernels.h"
 
 namespace terse::kernels {
 namespace {

@@ -10,9 +10,9 @@
 #include "fake.h"
 #include "kernels/call_header_kernel.h"
 #include "kernels/checksum_kernel.h"
-#include "kernels/compare.h"
+#include "kernels/compare_kernel.h"
 #include "kernels/increment.h"
-#include "kernels/learning.h"
+#include "kernels/learning_kernels.h"
 
 namespace terse::kernels {
 namespace {
