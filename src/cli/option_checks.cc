@@ -33,7 +33,8 @@ void require_feasible(plan::Collective collective, const plan::Shape& s, bool pr
                        (t.send.per_rank || t.recv.per_rank ? ranks : 1);
   if (bytes > static_cast<double>(kMaxBytes))
     refuse("a message of {:.4g} bytes cannot be right", bytes);
-  const auto chunk = static_cast<double>(s.chunk_policy.chunk(static_cast<size_t>(bytes), s.ranks));
+  const auto chunk = static_cast<double>(
+      s.chunk(static_cast<size_t>(bytes / static_cast<double>(s.element_bytes)), s.ranks));
   const double shards = ranks * std::max(1.0, bytes / chunk);
   require_few_on_a_node(s, 1 << 25);
   if (shards > kMaxShards || shards * plans > kMaxShardsOfAll)

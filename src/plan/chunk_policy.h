@@ -21,13 +21,20 @@ struct ChunkPolicy {
   // Chunks grow with the square root of the message: k chunks hide all but 1/k of the codec's time
   // and cost k times their launches, and the sum of both is least where k grows so.
   bool grows = false;
+  // Max of each shard's part as it is sent: what is hardly smaller than raw costs the link more.
+  size_t sent_bytes = kNoLimit;
 
   // Max chunks of a collective, as plans grow with them.
   static constexpr size_t kMaxChunks = 4096;
 
-  // Raw bytes of a chunk of a collective with so many bytes, if those are not too many chunks.
-  constexpr size_t chunk(size_t bytes, size_t shards) const {
-    const size_t least = std::max(chunk_bytes, shards * shard_bytes);
+  // Raw bytes of a chunk of a collective with so many bytes, raw and as they are sent, if those are
+  // not too many chunks.
+  constexpr size_t chunk(size_t bytes, size_t sent, size_t shards) const {
+    size_t least = std::max(chunk_bytes, shards * shard_bytes);
+    if (sent_bytes != kNoLimit && sent != 0)
+      least = std::min(least, static_cast<size_t>(static_cast<unsigned __int128>(shards) *
+                                                  sent_bytes * bytes / sent));
+    least = std::max<size_t>(least, 1);
     const size_t wanted = grows ? std::max(least, square_root(least) * square_root(bytes)) : least;
     return bytes / wanted >= many_chunks ? 2 * wanted : wanted;
   }
@@ -47,7 +54,11 @@ struct ChunkPolicy {
 
 // Measured at 1 Gbit/s, alone on the machine and beside a busy process; a chunk stays in a
 // processor's caches.
-constexpr ChunkPolicy kHostChunks{size_t{1} << 20, size_t{256} << 10, 32, 32};
+constexpr ChunkPolicy kHostChunks{.chunk_bytes = size_t{1} << 20,
+                                  .shard_bytes = size_t{256} << 10,
+                                  .max_chunks = 32,
+                                  .many_chunks = 32,
+                                  .sent_bytes = size_t{160} << 10};
 
 // A chunk costs some 70 us of launches and messages, in which a fast link carries a megabyte or
 // more to each peer, and its codec takes some 75 us for 16 MiB. An estimate, not a measurement. A

@@ -29,7 +29,7 @@ class Chunks {
   Chunks(const Shape& shape, size_t shard, size_t shards, size_t total, size_t rows,
          size_t places = 0)
       : shard_(shard), places_(places != 0 ? places : shards), total_(total), rows_(rows) {
-    const size_t wanted = shape.chunk_policy.chunk(total * shape.element_bytes, shards);
+    const size_t wanted = shape.chunk(total, shards);
     const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
     const size_t chunks =
         std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, ChunkPolicy::kMaxChunks);

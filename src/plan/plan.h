@@ -280,6 +280,11 @@ struct Shape {
   const Packing& packing_of(Format format) const;  // not of Format::kRaw
   size_t quantum() const;                          // of shards in whole blocks of any format
   size_t bytes(Format format, size_t elements) const;
+  // Raw bytes of a chunk of so many elements in all shards.
+  size_t chunk(size_t elements, size_t shards) const {
+    return chunk_policy.chunk(bytes(Format::kRaw, elements), bytes(Format::kPacked, elements),
+                              shards);
+  }
   bool draws() const;  // in any of its formats
   Position position() const { return {ranks, rank, root}; }
 };

@@ -133,14 +133,13 @@ TEST_P(PlanTest, WithoutARootEveryRankHasTheSameSteps) {
 
 // On a GPU every exchange is a launch that other ranks wait for.
 TEST(ChunkPolicy, SaysHowOftenRanksExchange) {
+  const Packing packing{128, [](size_t n) { return n; }};  // a byte for each element of fp32
   const auto exchanges = [](const Plan& plan) {
     return std::ranges::count(plan.steps, Lane::kCommunicate, &Step::lane);
   };
   const auto all_reduce = [&](size_t bytes, int ranks, const ChunkPolicy& chunk_policy) {
-    return exchanges(two_shot_all_reduce({.count = bytes / 4,
-                                          .ranks = ranks,
-                                          .chunk_policy = chunk_policy,
-                                          .packing = test_packing(128)}));
+    return exchanges(two_shot_all_reduce(
+        {.count = bytes / 4, .ranks = ranks, .chunk_policy = chunk_policy, .packing = packing}));
   };
   constexpr size_t kMiB = 1 << 20;
   // A chunk's second shot goes together with a later one's first.
@@ -148,6 +147,11 @@ TEST(ChunkPolicy, SaysHowOftenRanksExchange) {
   EXPECT_EQ(all_reduce(62 * kMiB, 8, kHostChunks), 31 + 4);  // of 2: 256 KiB a rank
   EXPECT_EQ(all_reduce(32 * kMiB, 2, kHostChunks), 16 + 4);  // many: twice as long
   EXPECT_EQ(all_reduce(64 * kMiB, 8, kHostChunks), 16 + 4);
+  // Of what is sent as it is in smaller chunks: of 320 KiB, 160 KiB a rank.
+  EXPECT_EQ(exchanges(two_shot_all_reduce({.count = 31 * 320 * 1024 / 4,
+                                           .ranks = 2,
+                                           .packing = {128, [](size_t n) { return 4 * n; }}})),
+            31 + 4);
   // On GPUs their number grows with the square root.
   EXPECT_EQ(all_reduce(16 * kMiB, 8, kGpuChunks), 2);
   EXPECT_EQ(all_reduce(64 * kMiB, 2, kGpuChunks), 2 + 1);
@@ -161,7 +165,7 @@ TEST(ChunkPolicy, SaysHowOftenRanksExchange) {
                            .ranks = 2,
                            .root = 1,
                            .chunk_policy = chunk_policy,
-                           .packing = test_packing(128)}));
+                           .packing = packing}));
   };
   EXPECT_EQ(message(16 * kMiB, kHostChunks), 16);
   EXPECT_EQ(message(256 * kMiB, kHostChunks), 32);  // no more
@@ -202,7 +206,7 @@ TEST_P(PlanTest, ScratchStaysWithinThePackedMessageAndTwoChunks) {
       const Traits& t = traits(a.collective);
       const size_t shards = t.send.per_rank || t.recv.per_rank ? ranks : 1;
       const size_t message = shape.packing.bytes(count * shards);
-      const size_t raw_chunk = chunk_policy.chunk(count * shards * 4, ranks) / 4;
+      const size_t raw_chunk = shape.chunk(count * shards, ranks) / 4;
       const size_t chunk = shape.packing.bytes(std::min(count * shards, raw_chunk));
       // Shards are rounded up to whole blocks and to 64 bytes.
       const size_t rounding = 8 * ranks * (shape.packing.bytes(128) + 64) * 2;
