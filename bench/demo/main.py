@@ -44,7 +44,7 @@ def parse_arguments(arguments):
                         help="also AllGather and ReduceScatter, and bf16 where hosts have several "
                              "ranks")
     parser.add_argument("--labs", type=list_of(plan.parse_lab), default=plan.LABS,
-                        metavar="LIST", help="hosts and the ranks on each (4x1,2x4)")
+                        metavar="LIST", help="hosts and the ranks on each (4x1,2x4); 1x4 is one host")
     parser.add_argument("--rate", type=parse_rate, default=parse_rate("1gbit"), metavar="RATE",
                         help="of each link (1gbit)")
     parser.add_argument("--sizes", type=list_of(plan.parse_size), metavar="LIST",
@@ -66,6 +66,8 @@ def parse_arguments(arguments):
                              "which the median counts (1)")
     parser.add_argument("--tune-seconds", type=parse_seconds, default=20, metavar="S",
                         help="roughly, to measure a lab for auto (20)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="one more of terse's settings for all schemes, such as TERSE_FUSE=off")
     parser.add_argument("--loopback", action="store_true", help="do not use namespaces")
     parser.add_argument("--json", type=writable, metavar="FILE",
                         help="write the results here, also where it ends early")

@@ -62,7 +62,7 @@ def _choosing(case, scheme, options, directory):
 def _preload(scheme, options):
     if scheme == NATIVE:
         return []
-    return [f"LD_PRELOAD={preload(options.build_dir)}", f"TERSE_SCHEME={scheme}"]
+    return [f"LD_PRELOAD={preload(options.build_dir)}", f"TERSE_SCHEME={scheme}", *options.set]
 
 
 def measure(case, scheme, options, direct=False):

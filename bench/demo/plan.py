@@ -70,12 +70,12 @@ def parse_size(text):
 
 
 def parse_lab(text):
-    """'2x4' -> 2 hosts of 4 ranks; '4' is 4x1."""
+    """'2x4' -> 2 hosts of 4 ranks; '1x4' one of 4, which share memory; '4' is 4x1."""
     match = re.fullmatch(r"([1-9]\d*)(?:x([1-9]\d*))?", text)
     hosts, ranks = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
-    if not 2 <= hosts <= MOST_HOSTS or ranks > MOST_RANKS:
-        raise ValueError(f"'{text}' is no lab of 2 to {MOST_HOSTS} hosts of at most {MOST_RANKS} "
-                         "ranks (examples: 4x1, 2x4)")
+    if not 1 <= hosts <= MOST_HOSTS or ranks > MOST_RANKS or hosts * ranks < 2:
+        raise ValueError(f"'{text}' is no lab of at most {MOST_HOSTS} hosts of at most {MOST_RANKS} "
+                         "ranks (examples: 4x1, 2x4, 1x4)")
     return Placement(hosts, ranks)
 
 

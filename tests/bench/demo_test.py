@@ -105,16 +105,17 @@ class Plan(unittest.TestCase):
         [one, other] = parse_arguments(["--labs", "8,2x4"]).labs
         self.assertEqual((one.hosts, one.ranks_per_host, one.ranks), (8, 1, 8))
         self.assertEqual((other.hosts, other.ranks_per_host, other.ranks), (2, 4, 8))
-        for bad in ("", "1x4", "2x0", "x4", "2x4x2", "two", "251", "300", "2x65"):
+        for bad in ("", "1", "1x1", "2x0", "x4", "2x4x2", "two", "251", "300", "2x65"):
             with self.assertRaises(ValueError):
                 plan.parse_lab(bad)
         self.assertEqual(plan.parse_lab("250x64").ranks, 16000)  # netlab takes it
+        self.assertEqual(plan.parse_lab("1x4").hosts, 1)
 
     def test_what_cannot_be_measured_is_refused(self):
         for arguments, said in ((["--seconds", "nan"], "'nan' is not from 0"),
                                 (["--seconds", "inf"], "'inf' is not from 0"),
                                 (["--tune-seconds", "nan"], "'nan' is not from 0"),
-                                (["--labs", "4,300"], "'300' is no lab of 2 to 250 hosts"),
+                                (["--labs", "4,300"], "'300' is no lab of at most 250 hosts"),
                                 (["--rate", "0.5"], "'0.5' cannot be shaped"),
                                 (["--schemes", "int8,native"], "native, which need not be named")):
             with (self.assertRaises(SystemExit) as ended,
