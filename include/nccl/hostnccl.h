@@ -62,7 +62,8 @@ ncclResult_t hostncclLaunchHostFunc(cudaStream_t stream, void (*fn)(void*), void
 
 /* Fails the communicator on all of its ranks, as a call that fails on the way does, and the stream,
  * which may be one of those that its calls are on: by whoever finds, in a function that a stream
- * runs, that the ranks are at different calls. `text` is copied. Never blocks. */
+ * runs, that the ranks are at different calls. NULL communicator: fails the stream alone. `text` is
+ * copied. Never blocks. */
 ncclResult_t hostncclCommFail(ncclComm_t comm, cudaStream_t stream, ncclResult_t result,
                               const char* text);
 

@@ -55,10 +55,9 @@ ncclResult_t hostncclCommFail(ncclComm_t comm, cudaStream_t stream, ncclResult_t
     require_pointer(text, "text");
     require(result != ncclSuccess && result != ncclInProgress, ncclInvalidArgument,
             "result is no error");
-    const CommPtr found = find_comm(comm);
     const Failure failure(result, text);
     if (const auto on = find_stream(stream)) on->give_up(failure);
-    found->give_up(failure);
+    if (comm != nullptr) find_comm(comm)->give_up(failure);
   });
 }
 

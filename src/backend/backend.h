@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/windows.h"
 #include "codec/call_header.h"
 #include "codec/checksum.h"
 #include "codec/codec.h"
@@ -33,20 +34,14 @@ using Stream = CUstream_st*;
 struct EventHandle;
 using Event = EventHandle*;
 
-// Memory that is copied as it is. On a host nothing is where *verdict, if there is one, is not 0.
-struct Copy {
-  void* target;
-  const void* source;
-  size_t bytes;
-  const uint32_t* verdict = nullptr;
-};
-
 // A stage of the comparison of calls, and what is called where a host finds a mismatch.
 struct HeaderStep {
   codec::HeaderWork work;
   void (*mismatched)(const HeaderStep&);
   void* context;
-  Stream stream = nullptr;  // that it runs on
+  Stream stream = nullptr;     // that it runs on
+  Windows* windows = nullptr;  // that peers may wait in, for another call; null: none
+  uint32_t number = 0;         // of the call on its communicator
 };
 
 class Backend {
@@ -137,6 +132,19 @@ class Backend {
   // is the backend's, the report visible. A queue that can call back calls step.mismatched(step) at
   // a mismatch; on a GPU the report alone says so.
   virtual void run(Stream stream, const HeaderStep& step) = 0;
+
+  // Makes a rank's own window, with areas of so many bytes. Null: the machine has no windows.
+  // Throws Error where there is no memory.
+  virtual std::unique_ptr<Windows> make_windows(int /*rank*/, int /*ranks*/, size_t /*area_bytes*/,
+                                                const Windows::Kinds&) {
+    return nullptr;
+  }
+  virtual bool has_windows() const { return false; }
+
+  // Enqueues a fused call on windows that the backend has made, as combine() does its works: the
+  // caller keeps `call` as it is. Calls on the same windows follow each other, in one order on all
+  // ranks. It waits for the peers; where that fails nothing is written, and call.failed() called.
+  virtual void fuse(Stream, const FusedCall&) {}
 
   // Calls done(context) once the backend no longer needs what was enqueued on `stream` before.
   // `done` must not call the backend.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "backend/host_windows.h"
 #include "base/error.h"
 
 namespace terse {
@@ -122,9 +123,22 @@ class HostBackend final : public Backend {
   void run(Stream stream, const HeaderStep& step) override {
     const auto run = [](void* context) {
       const auto& step = *static_cast<const HeaderStep*>(context);
+      if (step.windows != nullptr && step.work.stage == codec::HeaderWork::Stage::kWrite)
+        step.windows->name(step.number, step.work.own);
       if (!codec::run(step.work)) step.mismatched(step);
     };
     verify(host_.LaunchHostFunc(stream, run, const_cast<HeaderStep*>(&step)),
+           "hostncclLaunchHostFunc");
+  }
+
+  bool has_windows() const override { return true; }
+  std::unique_ptr<Windows> make_windows(int rank, int ranks, size_t area_bytes,
+                                        const Windows::Kinds& kinds) override {
+    return make_host_windows(rank, ranks, area_bytes, kinds);
+  }
+  void fuse(Stream stream, const FusedCall& call) override {
+    const auto run = [](void* context) { terse::run(*static_cast<const FusedCall*>(context)); };
+    verify(host_.LaunchHostFunc(stream, run, const_cast<FusedCall*>(&call)),
            "hostncclLaunchHostFunc");
   }
 
@@ -150,6 +164,7 @@ class HostBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_host_backend(const NcclLibrary& library) {
+  leave_windows_at_exit();  // soon behind NCCL's own, and so shortly before it
   return std::make_unique<HostBackend>(library);
 }
 

@@ -4,13 +4,13 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/fusion.h"
 #include "cli/link_load.h"
 #include "cli/option_checks.h"
 #include "engine/call/route.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "plan/delta.h"
-#include "plan/fuse.h"
 #include "policy/scheme.h"
 
 namespace terse::cli {
@@ -46,14 +46,9 @@ Request request_of(const PlanRequest& r, plan::Collective collective) {
           .root = r.root};
 }
 
-// Window that a communicator would open.
-constexpr size_t kWindowBytes = size_t{32} << 20;
-
 void print_fused(const plan::Algorithm& algorithm, const plan::Shape& shape,
                  const plan::Delta& delta) {
-  const plan::Fusion fusion = plan::fuse(
-      algorithm.collective, [&](const plan::Shape& s) { return plan::build(algorithm, s, delta); },
-      shape, kWindowBytes);
+  const plan::Fusion fusion = fusion_of(algorithm, shape, delta);
   if (fusion.by_rank.empty())
     fmt::print("not fused, {}\n", fusion.reason);
   else

@@ -228,6 +228,8 @@ class Fusing {
         if (is_scratch(c.target)) shared = std::max(shared, end(c));
     }
     for (Fused& f : all) {
+      for (const Compute& c : f.makes)
+        f.made_bytes.push_back(is_scratch(c.target) ? shape_.bytes(c.target_format, c.count) : 0);
       f.pushed_bytes = Chunks::round_up(pushed, Chunks::kAlignment);
       f.shared_bytes = Chunks::round_up(shared, Chunks::kAlignment);
     }
@@ -265,6 +267,16 @@ Fusion fuse(Collective collective, const std::function<Plan(const Shape&)>& buil
   } catch (Refusal& refusal) {
     return {{}, std::move(refusal.reason)};
   }
+}
+
+Plan with_windows(const Plan& usual, Fused fused) {
+  Plan plan = usual;
+  plan.steps = {Step{.name = "fused", .lane = Lane::kDecode, .fingerprints = fused.fingerprints}};
+  plan.is_chain = true;
+  plan.scratch_bytes = plan.max_scratch_bytes = fused.scratch_bytes;
+  plan.verdict.reset();
+  plan.fused = std::make_shared<const Fused>(std::move(fused));
+  return plan;
 }
 
 }  // namespace terse::plan

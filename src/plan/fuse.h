@@ -40,8 +40,9 @@ struct Fused {
   // From the send buffer or the own `pushed`, once all peers' pushes are there; to the receive
   // buffer, or to the own `shared` and to the same place of all peers'.
   std::vector<Compute> makes;
-  std::vector<Compute> takes;  // from the own `shared`, once all peers' parts are there
-  std::vector<Copy> copies;    // from the send to the receive buffer
+  std::vector<size_t> made_bytes;  // packed, of each of those; 0: in the receive buffer
+  std::vector<Compute> takes;      // from the own `shared`, once all peers' parts are there
+  std::vector<Copy> copies;        // from the send to the receive buffer
   size_t pushed_bytes = 0, shared_bytes = 0;  // of the areas, alike on all ranks
   Buffers buffers;                            // the plan's, as are the bytes to peers
   size_t wire_bytes = 0;
@@ -66,6 +67,9 @@ struct Fusion {
 // max_window_bytes.
 Fusion fuse(Collective collective, const std::function<Plan(const Shape&)>& build,
             const Shape& shape, size_t max_window_bytes);
+
+// Plan of a fused call on one rank, whose plan of steps is `usual`.
+Plan with_windows(const Plan& usual, Fused fused);
 
 // Returns what is wrong with a call's pieces on all its ranks; empty: nothing. Checks that all
 // ranks have one form and areas of one size, that places lie within areas and buffers, that each

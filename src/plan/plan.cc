@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/fuse.h"
+
 namespace terse::plan {
 namespace {
 
@@ -20,12 +22,24 @@ size_t memory_of(const Step& step) {
   return sum;
 }
 
+size_t memory_of(const Fused& fused) {
+  size_t sum = sizeof fused + memory_of(fused.pushes) + memory_of(fused.makes) +
+               memory_of(fused.takes) + memory_of(fused.copies);
+  const auto add = [&](const Compute& compute) { sum += memory_of(compute.inputs); };
+  for (const Fused::Push& push : fused.pushes) add(push.compute);
+  std::ranges::for_each(fused.makes, add);
+  std::ranges::for_each(fused.takes, add);
+  return sum;
+}
+
 }  // namespace
 
 size_t memory_bytes(const Plan& plan) {
   size_t sum = sizeof plan + plan.state.key.capacity() + memory_of(plan.steps) +
                memory_of(plan.buffers) + memory_of(plan.wire_to);
   for (const Step& step : plan.steps) sum += memory_of(step);
+  if (plan.fused != nullptr) sum += memory_of(*plan.fused);
+  if (plan.with_windows != nullptr) sum += memory_bytes(*plan.with_windows);
   return sum;
 }
 

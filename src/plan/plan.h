@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -200,6 +201,8 @@ struct Link {
   Traffic native, compressed;
 };
 
+struct Fused;
+
 struct Plan {
   const char* algorithm = "";
   std::vector<Step> steps;
@@ -217,6 +220,10 @@ struct Plan {
   size_t raw_bytes = 0;  // of an uncompressed call
   Link link;             // link_of()
   bool asked_for = false;  // the scheme names its algorithm
+  // What the only step does on the windows of all ranks (fuse.h); null: the call is not fused.
+  std::shared_ptr<const Fused> fused;
+  // Same call, fused, for ranks that have windows; null: it cannot be.
+  std::shared_ptr<const Plan> with_windows;
 
   size_t sent_bytes() const { return wire_bytes + native.bytes; }
 };

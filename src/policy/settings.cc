@@ -76,6 +76,11 @@ bool parse_switch(std::string_view text) {
   return text == "1";
 }
 
+bool parse_fuse(std::string_view text) {
+  if (text != "auto" && text != "off") fail(ncclInvalidArgument, "it must be auto or off");
+  return text == "auto";
+}
+
 uint64_t parse_trace(std::string_view text) {
   constexpr uint64_t kMax = 100'000;  // of some KB each
   const std::optional<uint64_t> calls = parse_number(text);
@@ -123,11 +128,20 @@ constexpr Variable kVariables[] = {
      "(default 64K; on GPUs messages of 8M, and 32K a rank)",
      [](std::string_view text, Settings& s) { s.min_bytes = parse_bytes(text); }},
     {"TERSE_CHUNK_BYTES", Ranks::kAlike,
-     "raw bytes of a chunk (default: 1M, at least 256K a rank; twice that from 32 chunks on; on "
-     "GPUs 16M, at least 1M a rank, and the square root of that times the message), 4K or more",
+     "raw bytes of a chunk (default: 1M, at least 256K a rank, of which at most 160K are sent; "
+     "twice that from 32 chunks on; on GPUs 16M, at least 1M a rank, and the square root of that "
+     "times the message), 4K or more",
      [](std::string_view text, Settings& s) { s.chunk_bytes = parse_chunk(text); }},
     {"TERSE_SEED", Ranks::kAlike, "seed of schemes that name none (default 0)",
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
+    {"TERSE_FUSE", Ranks::kAlike,
+     "auto (default): calls of ranks on one host are fused: each rank quantizes into memory that "
+     "all share; or off",
+     [](std::string_view text, Settings& s) { s.fuse = parse_fuse(text); }},
+    {"TERSE_WINDOW", Ranks::kAlike,
+     "max memory of a rank for fused calls, on each communicator; larger calls are done in steps "
+     "(default 128M)",
+     [](std::string_view text, Settings& s) { s.window_bytes = parse_bytes(text); }},
     {"TERSE_TIMEOUT", Ranks::kMayDiffer,
      "seconds for all ranks to agree on settings (default 60); ten times that for later calls on "
      "which they decide together",
@@ -312,6 +326,9 @@ std::span<const SharedNumber, kSharedNumbers> shared_numbers() {
       {"TERSE_CHUNK_BYTES", [](const Settings& s) -> uint64_t { return s.chunk_bytes; },
        [](uint64_t bytes) { return bytes != 0 ? print_size(bytes) : "not set"; }},
       {"TERSE_SEED", [](const Settings& s) { return s.seed; }, kPlain},
+      {"TERSE_FUSE", [](const Settings& s) -> uint64_t { return s.fuse; },
+       [](uint64_t fuses) -> std::string { return fuses != 0 ? "auto" : "off"; }},
+      {"TERSE_WINDOW", [](const Settings& s) -> uint64_t { return s.window_bytes; }, print_size},
       {"TERSE_VERIFY", [](const Settings& s) { return s.verify; }, kPlain},
       {"TERSE_OBSERVE", [](const Settings& s) -> uint64_t { return s.observe; }, kPlain},
   };

@@ -26,6 +26,8 @@ struct Settings {
   std::vector<Levels> levels;             // read from there, for learned codecs to begin with
   size_t chunk_bytes = 0;                 // 0: by the machine and the number of ranks
   uint64_t seed = 0;
+  bool fuse = true;                         // calls, where ranks have windows
+  size_t window_bytes = size_t{128} << 20;  // max of a window
   unsigned timeout_seconds = 60;
   std::string nccl;               // empty: the program's
   std::string cuda_module;        // empty: the one beside terse's own library
@@ -78,7 +80,7 @@ struct SharedNumber {
   uint64_t (*value)(const Settings& settings);
   std::string (*print)(uint64_t value);
 };
-constexpr size_t kSharedNumbers = 5;
+constexpr size_t kSharedNumbers = 7;
 std::span<const SharedNumber, kSharedNumbers> shared_numbers();
 
 uint64_t fingerprint(std::string_view text);

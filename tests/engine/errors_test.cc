@@ -474,6 +474,7 @@ TEST(Errors, AnAbortedPeerEndsAsAnErrorOnTheOthers) {
       // once a rank has thrown run_ranks() aborts them all.
       EXPECT_TRUE(cause.find(" gave up: ") != std::string::npos ||
                   cause.find(" failed: ") != std::string::npos ||
+                  cause.find("rank 1 has left") != std::string::npos ||
                   cause.find("the connection to rank ") != std::string::npos || cause == "aborted")
           << cause;
       terseCommRelease(comm);
@@ -482,7 +483,9 @@ TEST(Errors, AnAbortedPeerEndsAsAnErrorOnTheOthers) {
     try {
       run_ranks(3, body);
     } catch (const std::runtime_error& e) {
-      EXPECT_STREQ(e.what(), "leaves");
+      // The others may learn of it by its window, and be first.
+      const std::string first = e.what();
+      EXPECT_TRUE(first == "leaves" || first == "gives up, too") << first;
     }
     EXPECT_EQ(failed, 2);
   }

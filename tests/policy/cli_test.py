@@ -374,6 +374,7 @@ scheme     minmax8:block=1024,round=stochastic, 8.062 bits an element: 1/3.969 o
 fp16 and bf16
 algorithm  two-shot AllReduce: a large message: bytes count
 plan       6 steps, 2 of them exchanges, scratch 1.01 MiB (1058816 B)
+fused      in place of these, where a rank can share 1.25 MiB (1310720 B)
 a rank     sends 774 KiB (792576 B) in place of 1.5 MiB (1572864 B): 1/1.984
 each rank's link at 400mbit: 774 KiB (792576 B) in 15.9 ms, native 1.5 MiB (1572864 B) in 31.5 ms: \
 1.98x

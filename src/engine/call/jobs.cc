@@ -12,6 +12,7 @@
 #include "engine/peers/agree.h"
 #include "engine/peers/deltas.h"
 #include "engine/peers/prepare.h"
+#include "engine/peers/windows.h"
 #include "engine/run/call_native.h"
 #include "engine/run/executor.h"
 #include "plan/link.h"
@@ -217,6 +218,7 @@ void run(std::span<Job> jobs) {
     stay_native(take_if(s.compressed, keeps_too_much), TERSE_BYPASS_EXACT);
     stay_native(take_if(s.compressed, sends_more_than_nccl), TERSE_BYPASS_LINK);
     decide_on_deltas(s.compressed);
+    open_windows(s.compressed);
     const Jobs unprepared = prepare(s.compressed);
     take_back_deltas(unprepared);
     stay_native(unprepared, TERSE_BYPASS_FALLBACK);

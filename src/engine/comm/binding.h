@@ -16,6 +16,7 @@ struct Binding {
   std::vector<std::vector<codec::Checksum>> checks;  // by step
   std::vector<std::vector<codec::Learning>> learns;  // by step
   std::vector<HeaderStep> headers;                   // of the steps with a header
+  FusedCall fused;                                   // of a fused plan
   std::atomic<bool> busy{false};
 };
 

@@ -6,6 +6,7 @@
 
 #include "engine/comm/binding.h"
 #include "engine/comm/codebooks.h"
+#include "engine/comm/comm_windows.h"
 #include "engine/comm/control_buffer.h"
 #include "engine/comm/exact_memory.h"
 #include "engine/comm/reservations.h"
@@ -31,6 +32,8 @@ class CommMemory {
   const Shadows& shadows() const { return shadows_; }
   Codebooks& codebooks() { return codebooks_; }
   const Codebooks& codebooks() const { return codebooks_; }
+  CommWindows& windows() { return windows_; }
+  const CommWindows& windows() const { return windows_; }
   Bindings& bindings() { return bindings_; }
   StreamSets& stream_sets() { return stream_sets_; }
   const StreamSets& stream_sets() const { return stream_sets_; }
@@ -59,6 +62,7 @@ class CommMemory {
   Shadows shadows_;
   Codebooks codebooks_;
   Bindings bindings_;
+  CommWindows windows_;
   // Destroyed before the memory that its work refers to.
   StreamSets stream_sets_;
   Reservations reservations_;

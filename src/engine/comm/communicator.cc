@@ -17,6 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Max bytes of a window, 0: none. What is verified takes part in steps.
+size_t window_bytes_of(const Settings& settings, const Backend& backend) {
+  return settings.fuse && settings.verify == 0 && backend.has_windows() ? settings.window_bytes : 0;
+}
+
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
@@ -25,7 +30,8 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       backend(backend),
       mismatch_(backend),
       health_(*this, mismatch_),
-      routing_(rank, ranks, chunk_policy_of(settings, backend.chunk_policy())),
+      routing_(rank, ranks, chunk_policy_of(settings, backend.chunk_policy()),
+               window_bytes_of(settings, backend)),
       metrics_(backend, settings),
       memory_(backend, settings, ranks) {}
 

@@ -376,7 +376,10 @@ void keep(const CommunicatorPointer& state) {
 void finish_release(CommunicatorPointer state, bool drained) {
   if (drained) state->conclude();
   report_end(*state, drained);
-  if (!drained || !state->ended()) return keep(state);
+  if (!drained || !state->ended()) {
+    state->health().abort();  // NCCL's communicator goes meanwhile
+    return keep(state);
+  }
   free_state(std::move(state));
 }
 

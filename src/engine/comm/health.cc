@@ -122,12 +122,13 @@ bool CommHealth::revoked() const {
 
 bool CommHealth::suppress_async_error(bool for_good) {
   const std::lock_guard lock(mutex_);
+  quiesced_ = quiesced_ || for_good;
   return (for_good || cause_) && !std::exchange(async_error_suppressed_, true);
 }
 
 void CommHealth::report_async_error() {
   const std::lock_guard lock(mutex_);
-  async_error_suppressed_ = false;
+  async_error_suppressed_ = quiesced_ = false;
 }
 
 void CommHealth::notice_mismatch() const noexcept {
@@ -154,6 +155,42 @@ void CommHealth::fail_on_mismatch(Stream stream) const noexcept {
   } catch (const std::exception&) {
     fail_nccl("the ranks are at different calls");
   }
+}
+
+bool CommHealth::waits_in_vain() const {
+  const std::lock_guard lock(mutex_);
+  return has_left() || failed_state() != ncclSuccess;
+}
+
+void CommHealth::fail_in_wait(Stream stream, int gone) const noexcept {
+  const NcclLibrary& library = identity_.library;
+  const auto fail = [&](ncclComm_t comm, const char* text) {
+    (void)library.host.CommFail(comm, stream, ncclRemoteError, text);
+  };
+  std::unique_lock lock(mutex_);
+  if (has_left()) {
+    fail(nullptr, "the communicator was aborted, or revoked");
+    lock.unlock();
+    return poison(Error(ncclRemoteError, "a call was given up in the communicator's revocation"));
+  }
+  if (mismatch_.found() != nullptr) {
+    lock.unlock();
+    return fail_on_mismatch(stream);
+  }
+  if (gone >= 0)
+    return fail(identity_.comm,
+                fmt::format("rank {} has left, for which a call waited", gone).c_str());
+  const char* const cause = library.nccl.GetLastError(identity_.comm);
+  fail(identity_.comm, cause != nullptr ? cause : "");
+}
+
+bool CommHealth::has_left() const { return health_ == kAborted || revoked() || quiesced_; }
+
+ncclResult_t CommHealth::failed_state() const {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t result = identity_.library.nccl.CommGetAsyncError(identity_.comm, &state);
+  if (result != ncclSuccess) return result;
+  return state == ncclInProgress ? ncclSuccess : state;
 }
 
 void CommHealth::flush_group_job() const noexcept {

@@ -67,6 +67,14 @@ class CommHealth {
   bool suppress_async_error(bool for_good);
   void report_async_error();
 
+  // Returns true if what a call waits for may never come: the communicator is aborted, revoked or
+  // shrunk without waiting, or NCCL has failed.
+  bool waits_in_vain() const;
+  // Fails the stream of a call that has waited in vain, or whose peers are at other calls, and
+  // NCCL's communicator; but if the program has ended the wait, poisons it, for it may be restored.
+  // `gone`: rank that has left, or -1.
+  void fail_in_wait(Stream stream, int gone) const noexcept;
+
   // Fails NCCL's communicator and the stream, at a mismatch that a host has found in a call there.
   void fail_on_mismatch(Stream stream) const noexcept;
 
@@ -77,6 +85,10 @@ class CommHealth {
  private:
   Health enter(HealthEvent event) const;  // returns the state before
   void notice_mismatch() const noexcept;
+  // Both with the mutex held: whether the program has ended what is under way; and NCCL's error,
+  // or ncclSuccess.
+  bool has_left() const;
+  ncclResult_t failed_state() const;
 
   const CommIdentity& identity_;
   const MismatchReport& mismatch_;
@@ -84,6 +96,7 @@ class CommHealth {
   mutable std::atomic<Health> health_{Health::kHealthy};
   mutable std::optional<Error> cause_;  // of the poison
   bool async_error_suppressed_ = false;
+  bool quiesced_ = false;  // the program goes on without what is under way
 };
 
 // Asks NCCL for the communicator's state, and ends the job of its group if that is success:

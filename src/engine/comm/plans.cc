@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "base/patient_lock.h"
+#include "engine/comm/comm_windows.h"
 #include "engine/comm/shape.h"
+#include "plan/fuse.h"
 #include "plan/headers.h"
 #include "plan/link.h"
 #include "plan/native_extras.h"
@@ -43,10 +45,12 @@ plan::Message message_of(const MessageKey& key) {
 
 }  // namespace
 
-Plans::Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes)
+Plans::Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes,
+             size_t window_bytes)
     : rank_(rank),
       ranks_(ranks),
       chunk_policy_(chunk_policy),
+      window_bytes_(window_bytes),
       plans_(max_bytes),
       batches_(max_bytes) {
   if (ranks == 1) topology_ = plan::topology_of(std::array{uint64_t{0}});
@@ -59,6 +63,7 @@ PlanPointer Plans::of(const PlanKey& key) {
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
     plan::Plan plan = make(key, s);
     plan.max_scratch_bytes = plan.scratch_bytes;
+    plan.with_windows = with_windows(key, s, plan);
     if (!plan::traits(key.collective).rooted) return plan;
     for (const int rank : {s.root, (s.root + 1) % s.ranks}) {  // and the others alike
       plan::Shape other = s;
@@ -84,6 +89,24 @@ plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
   plan::add_natives(plan.steps, s, &plan.link);
   if (quantizes) plan::shadow_what_stays_exact(plan, s, key.delta);
   return plan::with_headers(std::move(plan), s);
+}
+
+std::shared_ptr<const plan::Plan> Plans::with_windows(const PlanKey& key, const plan::Shape& s,
+                                                      const plan::Plan& usual) const {
+  const plan::Delta plain{.own_exact = key.delta.own_exact};
+  const bool is_plain = !key.verified && !key.learns && key.delta == plain &&
+                        exclusions_.of(key.collective, key.count, ranks_).empty();
+  if (window_bytes_ == 0 || !is_plain) return nullptr;
+  const plan::Algorithm& algorithm =
+      *plan::select(key.collective, s, key.algorithm, algorithms_).algorithm;
+  const auto build = [&](const plan::Shape& shape) { return plan::build(algorithm, shape, plain); };
+  plan::Fusion fusion = plan::fuse(key.collective, build, s, window_bytes_);
+  if (fusion.by_rank.empty()) return nullptr;
+  if (const std::string wrong = plan::validate(fusion.by_rank, s); !wrong.empty())
+    fail(ncclInternalError, "an invalid fused plan: {}", wrong);
+  if (room_of(fusion.by_rank.front()).bytes() > window_bytes_) return nullptr;
+  return std::make_shared<const plan::Plan>(
+      plan::with_windows(usual, std::move(fusion.by_rank[static_cast<size_t>(rank_)])));
 }
 
 PlanPointer Plans::of(const BatchKey& key) {

@@ -52,7 +52,9 @@ class Plans {
   // of some 100 KB.
   static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes = kMaxBytes);
+  // `window_bytes`: max bytes of a window for fused calls; 0: none is fused.
+  Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes = kMaxBytes,
+        size_t window_bytes = 0);
 
   // Returns the plan from the cache; builds and validates it the first time. Throws Error.
   PlanPointer of(const PlanKey& key);
@@ -84,9 +86,12 @@ class Plans {
 
  private:
   plan::Plan make(const PlanKey& key, const plan::Shape& shape) const;
+  std::shared_ptr<const plan::Plan> with_windows(const PlanKey& key, const plan::Shape& shape,
+                                                 const plan::Plan& usual) const;
 
   const int rank_, ranks_;
   const plan::ChunkPolicy chunk_policy_;
+  const size_t window_bytes_;
   mutable std::mutex learning_;  // guards topology_now()
   plan::Topology topology_;
   Exclusions exclusions_;

@@ -22,7 +22,7 @@ struct Hello {
   uint64_t host = 0;
   uint64_t gigabits = 0;  // of the host's network; 0: unknown
   SettingsDigest settings;
-  WireText<128> scheme;  // named by the caller
+  WireText<112> scheme;  // named by the caller
   WireText<80> name;     // of the communicator, if the policy goes by it
   WireText<56> device;   // name of the GPU
 };
@@ -124,7 +124,7 @@ class Handshake {
   Hello hello() const {
     load();
     Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
-    if (scheme_ != nullptr) mine.scheme = WireText<128>(print_scheme(without_seed(*scheme_)));
+    if (scheme_ != nullptr) mine.scheme = WireText<112>(print_scheme(without_seed(*scheme_)));
     if (numbers_comm_ && c_.backend.is_gpu()) {
       mine.device = WireText<56>(c_.backend.device_name());
       mine.gigabits = network_gigabits();

@@ -1,6 +1,10 @@
 #include "engine/run/bind.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/run/header.h"
+#include "plan/fuse.h"
 
 namespace terse {
 namespace {
@@ -60,8 +64,13 @@ class Binder {
   void bind(const plan::Plan& plan) {
     if (plan.verdict) verdict_ = reinterpret_cast<const uint32_t*>(address(*plan.verdict, 0));
     size_t inputs = 0;
-    for (const plan::Step& step : plan.steps)
-      for (const plan::Compute& compute : step.compute) inputs += compute.inputs.size();
+    const auto count = [&](const plan::Compute& compute) { inputs += compute.inputs.size(); };
+    for (const plan::Step& step : plan.steps) std::ranges::for_each(step.compute, count);
+    if (plan.fused) {
+      for (const plan::Fused::Push& push : plan.fused->pushes) count(push.compute);
+      std::ranges::for_each(plan.fused->makes, count);
+      std::ranges::for_each(plan.fused->takes, count);
+    }
     binding_.sources.clear();
     binding_.sources.reserve(inputs);  // keeps spans into it valid
     if (binding_.batches.size() < plan.steps.size()) binding_.batches.resize(plan.steps.size());
@@ -80,9 +89,55 @@ class Binder {
         binding_.learns[i].push_back(bind(learn));
       if (plan.steps[i].header) binding_.headers.push_back(bind(*plan.steps[i].header));
     }
+    if (plan.fused) bind(*plan.fused);
   }
 
  private:
+  // Number of the call among the communicator's collectives, from 1.
+  uint32_t number() const {
+    const Counters& counters = c_.metrics().counters();
+    return static_cast<uint32_t>(counters.collectives() + sequence_ - counters.sequence() + 1);
+  }
+
+  // A fused call, whose packed memory is in windows.
+  void bind(const plan::Fused& fused) {
+    const Job& job = *messages_.front();
+    CommWindows& of_ranks = c_.memory().windows();
+    const Windows& windows = *of_ranks.get();
+    size_t pushed = Windows::kPushed, shared = Windows::kShared;
+    if (fused.alternates()) pushed = shared = of_ranks.next_turn();
+    char* const own_pushed = windows.area(c_.rank, pushed);
+    char* const own_shared = windows.area(c_.rank, shared);
+    FusedCall& call = binding_.fused;
+    call = {.windows = of_ranks.get(),
+            .pushing = fused.pushing(),
+            .sharing = fused.sharing(),
+            .pushes = std::move(call.pushes),
+            .makes = std::move(call.makes),
+            .takes = std::move(call.takes),
+            .shared = std::move(call.shared),
+            .copies = std::move(call.copies),
+            .number = number(),
+            .own = header_of(job, false),
+            .report = c_.mismatch().reserve()};
+    call.pushes.clear();
+    call.makes.clear();
+    call.takes.clear();
+    call.shared.clear();
+    for (const plan::Fused::Push& push : fused.pushes)
+      call.pushes.push_back(bind(push.compute, nullptr, windows.area(push.peer, pushed)));
+    for (size_t i = 0; i < fused.makes.size(); ++i) {
+      const plan::Compute& make = fused.makes[i];
+      call.makes.push_back(bind(make, own_pushed, own_shared));
+      if (fused.made_bytes[i] != 0)
+        call.shared.push_back({shared, make.target.offset, fused.made_bytes[i]});
+    }
+    for (const plan::Compute& take : fused.takes)
+      call.takes.push_back(bind(take, own_shared, nullptr));
+    bind(fused.copies, call.copies);
+    of_ranks.count();
+  }
+
   char* address(const plan::Place& place, size_t message) const {
     return terse::address(place, messages_[message]->request, regions_);
   }
@@ -140,16 +195,29 @@ class Binder {
     static_assert(plan::kHeaderBytes == sizeof(codec::CallHeader) &&
                   plan::Header::kReceived == codec::HeaderWork::kReceived);
     const Job& job = *messages_.front();
-    return header_step(job, {.stage = header.stage == plan::Header::Stage::kWrite ? kWrite : kCheck,
-                             .agreed = header.agrees,
-                             .first = static_cast<uint32_t>(header.first),
-                             .count = static_cast<uint32_t>(header.count),
-                             .own = header_of(job, header.agrees),
-                             .memory = reinterpret_cast<uint32_t*>(address(header.memory, 0)),
-                             .report = c_.mismatch().reserve()});
+    HeaderStep step =
+        header_step(job, {.stage = header.stage == plan::Header::Stage::kWrite ? kWrite : kCheck,
+                          .agreed = header.agrees,
+                          .first = static_cast<uint32_t>(header.first),
+                          .count = static_cast<uint32_t>(header.count),
+                          .own = header_of(job, header.agrees),
+                          .memory = reinterpret_cast<uint32_t*>(address(header.memory, 0)),
+                          .report = c_.mismatch().reserve()});
+    step.windows = c_.memory().windows().get();
+    step.number = number();
+    return step;
   }
 
   codec::Combine bind(const plan::Compute& compute) {
+    return bind(compute, regions_.scratch, regions_.scratch);
+  }
+
+  // `from` and `to` stand for scratch, where the compute reads and where it writes.
+  codec::Combine bind(const plan::Compute& compute, char* from, char* to) {
+    const auto address = [&](const plan::Place& place, char* scratch) {
+      return place.region == plan::Region::kScratch ? scratch + place.offset
+                                                    : this->address(place, compute.message);
+    };
     const Job& job = *messages_[compute.message];
     const codec::Dtype dtype = dtype_of(job);
     const auto format = [&](plan::Format format) -> codec::Format {
@@ -159,8 +227,7 @@ class Binder {
     };
     const size_t first = binding_.sources.size();
     for (const plan::Input& in : compute.inputs)
-      binding_.sources.push_back(
-          {address(in.place, compute.message), format(in.format), in.negated});
+      binding_.sources.push_back({address(in.place, from), format(in.format), in.negated});
     const Reduction& reduction = job.compressed().reduction;
     const std::optional<plan::RngKey>& by = compute.rng_key;
     const bool repeats = by && by->repeats;
@@ -178,20 +245,21 @@ class Binder {
          .variate = variate_of(compute)});
     const auto* const content =
         by && by->fingerprint
-            ? reinterpret_cast<const uint64_t*>(address(*by->fingerprint, compute.message))
+            ? reinterpret_cast<const uint64_t*>(this->address(*by->fingerprint, compute.message))
             : nullptr;
     return {
         .sources = {binding_.sources.data() + first, compute.inputs.size()},
-        .target = {address(compute.target, compute.message), format(compute.target_format), draw,
-                   compute.origin, part_of(compute.part), content, part_count(!repeats), repeats},
+        .target = {address(compute.target, to), format(compute.target_format), draw, compute.origin,
+                   part_of(compute.part), content, part_count(!repeats), repeats},
         .factor = compute.averages && reduction.average ? c_.mean_factor() : 1.0f,
         .premultiply = reduction.premultiply,
         .total = compute.count,
         .first = 0,
         .count = compute.count,
         .params_offset = compute.params_offset,
-        .sums = compute.sums ? reinterpret_cast<float*>(address(*compute.sums, compute.message))
-                             : nullptr,
+        .sums = compute.sums
+                    ? reinterpret_cast<float*>(this->address(*compute.sums, compute.message))
+                    : nullptr,
         .codebook = regions_.codebook,
         .verdict = verdict_on(compute.target)};
   }

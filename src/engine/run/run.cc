@@ -34,6 +34,10 @@ size_t messages_of(size_t works, const Communicator& c) {
   return works * 2 * static_cast<size_t>(c.ranks - 1);
 }
 
+const Communicator& context_of(const FusedCall& call) {
+  return *static_cast<const Communicator*>(call.context);
+}
+
 // Leaves the mark for terse run --require.
 void leave_mark_once(const Settings& settings) {
   static std::atomic<bool> left{false};
@@ -85,6 +89,8 @@ std::optional<Share> Run::try_coschedule(const Work& next) const {
   const Job& job = *next.front();
   if (!shares(messages_) || !shares(next)) return {};
   const PlanPointer plan = plan_of_collective(job);
+  // Windows are for one call at a time.
+  if (plan_->fused || plan->fused) return {};
   // Works with the same state go one after another.
   const bool both_keep = !plan_->state.key.empty() && !plan->state.key.empty();
   if (both_keep && job.compressed().shadow == messages_.front()->compressed().shadow) return {};
@@ -119,7 +125,10 @@ bool Run::advance() {
   for (; next_ < plan_->steps.size(); ++next_) {
     const Step& step = plan_->steps[next_];
     if (step.lane == Lane::kCommunicate) return true;
-    const ranges::Scope scope(step.lane == Lane::kEncode ? "encode" : "decode", bytes(step));
+    const ranges::Scope scope(plan_->fused                 ? "fused"
+                              : step.lane == Lane::kEncode ? "encode"
+                                                           : "decode",
+                              plan_->fused ? plan_->sent_bytes() : bytes(step));
     wait_for(step);
     if (sample_ != nullptr) sample_->before(next_, lane(step));
     const auto& batch = binding_.batches[next_];
@@ -130,6 +139,7 @@ bool Run::advance() {
       c_.backend.checksum(lane(step), check);
     if (!batch.empty()) c_.backend.combine(lane(step), batch, stream_set_.replays());
     for (const codec::Learning& work : binding_.learns[next_]) c_.backend.learn(lane(step), work);
+    if (plan_->fused) enqueue_fused(lane(step));
     mark(step);
   }
   return false;
@@ -139,6 +149,17 @@ void Run::enqueue_header(Stream lane) {
   HeaderStep& step = binding_.headers[next_header_++];
   step.stream = lane;
   c_.backend.run(lane, step);
+}
+
+void Run::enqueue_fused(Stream lane) {
+  FusedCall& call = binding_.fused;
+  call.is_over = [](const FusedCall& call) { return context_of(call).health().waits_in_vain(); };
+  call.failed = [](const FusedCall& call, int gone) {
+    context_of(call).health().fail_in_wait(call.stream, gone);
+  };
+  call.context = &c_;
+  call.stream = lane;
+  c_.backend.fuse(lane, call);
 }
 
 void Run::communicate() {
@@ -359,10 +380,11 @@ void Run::count() {
   }
   const auto calls = std::ranges::count(messages_, false, &Job::is_native);
   if (calls != 0) leave_mark_once(c_.settings);
-  c_.metrics().counters().add({.calls = static_cast<size_t>(calls),
-                               .sent = sum,
-                               .scratch_bytes = stream_set_.scratch_bytes(),
-                               .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
+  c_.metrics().counters().add(
+      {.calls = static_cast<size_t>(calls),
+       .sent = sum,
+       .scratch_bytes = stream_set_.scratch_bytes() + c_.memory().windows().bytes(),
+       .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
 }
 
 // Bytes that the step makes or sends, for tools.

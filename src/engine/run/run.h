@@ -90,6 +90,7 @@ class Run {
     return on_one_lane() ? last_lane() : stream_set_.lanes()[step.queue()];
   }
   void enqueue_header(Stream lane);
+  void enqueue_fused(Stream lane);
   void wait_for(const plan::Step& step);
   void mark(const plan::Step& step);
   void call_natively(Request request, Stream lane) const;

@@ -43,9 +43,11 @@ PlanPointer plan_of_collective(const Job& job, const Extra& extra) {
   const Request& r = job.request;
   Communicator& c = *job.communicator;
   return c.with_context([&] {
-    return c.routing().plans().of({r.collective, r.root, r.count, dtype_of(job),
-                                   job.scheme().forms(), job.scheme().algorithm,
-                                   job.compressed().delta, extra.verified, extra.learns});
+    const PlanPointer plan = c.routing().plans().of(
+        {r.collective, r.root, r.count, dtype_of(job), job.scheme().forms(), job.scheme().algorithm,
+         job.compressed().delta, extra.verified, extra.learns});
+    const PlanPointer& fused = plan->with_windows;
+    return fused != nullptr && c.memory().windows().cover(*fused->fused) ? fused : plan;
   });
 }
 

@@ -1,0 +1,21 @@
+// Windows of hosts: shared memory of the ranks of one machine, whether processes or threads.
+#pragma once
+
+#include <memory>
+
+#include "backend/windows.h"
+
+namespace terse {
+
+// Has the process's peers learn of its end, from when on no call is made. Before the first windows.
+void leave_windows_at_exit();
+
+// Throws Error where there is no memory.
+std::unique_ptr<Windows> make_host_windows(int rank, int ranks, size_t area_bytes,
+                                           const Windows::Kinds& kinds);
+
+// Does a fused call on host windows, waiting for the peers. If calls differ, or a wait is in vain,
+// it writes no result and calls call.failed(), as do all later calls on these windows.
+void run(const FusedCall& call);
+
+}  // namespace terse

@@ -1,0 +1,90 @@
+// Windows of a communicator's ranks, for fused calls (peers/windows.h).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backend/windows.h"
+#include "plan/fuse.h"
+
+namespace terse {
+
+// Room that calls take in a window of each rank.
+struct WindowRoom {
+  size_t area_bytes = 0;
+  Windows::Kinds kinds = {};
+
+  size_t bytes() const { return Windows::bytes(area_bytes, kinds); }
+  bool covers(const WindowRoom& other) const {
+    return area_bytes >= other.area_bytes && (kinds.halves || !other.kinds.halves) &&
+           (kinds.turns || !other.kinds.turns);
+  }
+};
+
+// Room for both.
+inline WindowRoom join(const WindowRoom& a, const WindowRoom& b) {
+  return {std::max(a.area_bytes, b.area_bytes),
+          {a.kinds.halves || b.kinds.halves, a.kinds.turns || b.kinds.turns}};
+}
+
+// Room of a call, rounded up so that few sizes are asked for.
+inline WindowRoom room_of(const plan::Fused& fused) {
+  const size_t bytes = std::max(fused.pushed_bytes, fused.shared_bytes);
+  const size_t unit = std::max(size_t{64} << 10, std::bit_floor(bytes) / 4);
+  return {(bytes + unit - 1) / unit * unit, {!fused.alternates(), fused.alternates()}};
+}
+
+class CommWindows {
+ public:
+  // Returns true if all ranks have windows that the call finds room in.
+  bool cover(const plan::Fused& fused) const {
+    return windows_ != nullptr && room_.covers(room_of(fused));
+  }
+  const WindowRoom& room() const { return room_; }
+  // Returns true if the ranks have not asked each other for as much in vain.
+  bool may_be_had(const WindowRoom& room) const { return room.bytes() < refused_bytes_; }
+
+  // Takes windows that all ranks have, in place of smaller ones. Unless the rank `is_idle` its
+  // calls still use these.
+  void adopt(std::unique_ptr<Windows> windows, const WindowRoom& room, bool is_idle) {
+    if (windows_ != nullptr) {
+      windows->follow(windows_.get());
+      replaced_bytes_ += room_.bytes();
+      replaced_.push_back(std::move(windows_));
+    }
+    windows_ = std::move(windows);
+    room_ = room;
+    if (is_idle) free_replaced();
+  }
+  bool has_replaced() const { return !replaced_.empty(); }
+  // Frees the windows before the present ones, which no call of the rank uses any more.
+  void free_replaced() {
+    windows_->follow(nullptr);
+    replaced_.clear();
+    replaced_bytes_ = 0;
+  }
+  // Notes that a rank has no windows of that size.
+  void refuse(const WindowRoom& room) { refused_bytes_ = std::min(refused_bytes_, room.bytes()); }
+
+  Windows* get() const { return windows_.get(); }
+  // Bytes of the rank's own windows.
+  size_t bytes() const { return replaced_bytes_ + room_.bytes(); }
+  // Area of the next call, among those that are used by turns.
+  size_t next_turn() { return Windows::kFirstTurn + turns_++ % 2; }
+  // Number of fused calls.
+  size_t calls() const { return calls_; }
+  void count() { ++calls_; }
+
+ private:
+  std::unique_ptr<Windows> windows_;
+  WindowRoom room_;  // of those; nothing if there are none
+  size_t replaced_bytes_ = 0;
+  std::vector<std::unique_ptr<Windows>> replaced_;
+  size_t refused_bytes_ = ~size_t{0};
+  size_t turns_ = 0, calls_ = 0;
+};
+
+}  // namespace terse
