@@ -78,57 +78,37 @@ class HostBackend final : public Backend {
   void load() override {}
 
   void combine(Stream stream, const std::vector<codec::Combine>& works, const uint64_t*) override {
-    const auto run = [](void* context) {
-      for (const codec::Combine& work : *static_cast<const std::vector<codec::Combine>*>(context))
-        codec::combine(work);
-    };
-    void* context = const_cast<std::vector<codec::Combine>*>(&works);
-    verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
+    enqueue(stream, works, [](const auto& all) {
+      for (const codec::Combine& work : all) codec::combine(work);
+    });
   }
 
   void copy(Stream stream, const std::vector<Copy>& works) override {
-    const auto run = [](void* context) {
-      for (const Copy& work : *static_cast<const std::vector<Copy>*>(context))
+    enqueue(stream, works, [](const auto& all) {
+      for (const Copy& work : all)
         if (work.verdict == nullptr || *work.verdict == 0)
           std::memcpy(work.target, work.source, work.bytes);
-    };
-    void* context = const_cast<std::vector<Copy>*>(&works);
-    verify(host_.LaunchHostFunc(stream, run, context), "hostncclLaunchHostFunc");
+    });
   }
 
   void compare(Stream stream, const codec::Comparison& work) override {
-    const auto run = [](void* context) {
-      codec::compare(*static_cast<const codec::Comparison*>(context));
-    };
-    verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Comparison*>(&work)),
-           "hostncclLaunchHostFunc");
+    enqueue(stream, work, [](const auto& comparison) { codec::compare(comparison); });
   }
 
   void checksum(Stream stream, const codec::Checksum& work) override {
-    const auto run = [](void* context) {
-      codec::checksum(*static_cast<const codec::Checksum*>(context));
-    };
-    verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Checksum*>(&work)),
-           "hostncclLaunchHostFunc");
+    enqueue(stream, work, [](const auto& check) { codec::checksum(check); });
   }
 
   void learn(Stream stream, const codec::Learning& work) override {
-    const auto run = [](void* context) {
-      codec::learn(*static_cast<const codec::Learning*>(context));
-    };
-    verify(host_.LaunchHostFunc(stream, run, const_cast<codec::Learning*>(&work)),
-           "hostncclLaunchHostFunc");
+    enqueue(stream, work, [](const auto& learning) { codec::learn(learning); });
   }
 
   void run(Stream stream, const HeaderStep& step) override {
-    const auto run = [](void* context) {
-      const auto& step = *static_cast<const HeaderStep*>(context);
+    enqueue(stream, step, [](const HeaderStep& step) {
       if (step.windows != nullptr && step.work.stage == codec::HeaderWork::Stage::kWrite)
         step.windows->name(step.number, step.work.own);
       if (!codec::run(step.work)) step.mismatched(step);
-    };
-    verify(host_.LaunchHostFunc(stream, run, const_cast<HeaderStep*>(&step)),
-           "hostncclLaunchHostFunc");
+    });
   }
 
   bool has_windows() const override { return true; }
@@ -137,9 +117,7 @@ class HostBackend final : public Backend {
     return make_host_windows(rank, ranks, area_bytes, kinds);
   }
   void fuse(Stream stream, const FusedCall& call) override {
-    const auto run = [](void* context) { terse::run(*static_cast<const FusedCall*>(context)); };
-    verify(host_.LaunchHostFunc(stream, run, const_cast<FusedCall*>(&call)),
-           "hostncclLaunchHostFunc");
+    enqueue(stream, call, [](const FusedCall& call) { terse::run(call); });
   }
 
   void notify(Stream stream, void (*done)(void*), void* context) override {
@@ -154,6 +132,13 @@ class HostBackend final : public Backend {
   bool null_stream_is_synchronous() const override { return true; }
 
  private:
+  // Enqueues a function without state of what the caller keeps.
+  template <class Work, class Run>
+  void enqueue(Stream stream, const Work& work, Run) {
+    const auto run = [](void* context) { Run{}(*static_cast<const Work*>(context)); };
+    verify(host_.LaunchHostFunc(stream, run, const_cast<Work*>(&work)), "hostncclLaunchHostFunc");
+  }
+
   static hostncclEvent_t handle(Event event) { return reinterpret_cast<hostncclEvent_t>(event); }
   void verify(ncclResult_t result, const char* call) const { check(library_, result, call); }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,21 +14,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <mutex>
-#include <optional>
+#include <random>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 
+#include "backend/process.h"
+#include "backend/shared_memory.h"
 #include "base/error.h"
+#include "plan/fuse.h"
 
 namespace terse {
 namespace {
 
-constexpr size_t kMaxRanks = 16;
-constexpr size_t kAreaAlignment = 256;
+constexpr size_t kMaxRanks = plan::Fused::kMaxRanks;
 constexpr char kName[] = "terse-window";
 
 // Numbers in shared memory, which the ranks' threads write and read.
@@ -63,8 +62,7 @@ struct alignas(64) FromRank {
 };
 
 struct Header {
-  uint64_t nonce;  // of this window alone
-  uint64_t area_bytes;
+  uint64_t nonce;     // of this window alone
   Shared arrivals;    // flags raised here, ever
   Shared is_waiting;  // 1: the rank sleeps until `arrivals` changes
   FromRank from[kMaxRanks];
@@ -90,111 +88,6 @@ void sleep_while(Shared& word, uint32_t value) {
 void wake(Shared& word) {
   syscall(SYS_futex, word.address(), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
-
-class File {
- public:
-  explicit File(int file) : file_(file) {}
-  ~File() { close(); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int number() const { return file_; }
-  void close() {
-    if (file_ >= 0) ::close(file_);
-    file_ = -1;
-  }
-
- private:
-  int file_;
-};
-
-class Mapping {
- public:
-  Mapping() = default;
-  ~Mapping() {
-    if (begin_ != nullptr) munmap(begin_, bytes_);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  // Returns false if it cannot be mapped.
-  bool map(int file, size_t bytes) {
-    void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (begin == MAP_FAILED) return false;
-    begin_ = static_cast<char*>(begin);
-    bytes_ = bytes;
-    return true;
-  }
-  char* begin() const { return begin_; }
-
- private:
-  char* begin_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-size_t round_up(size_t n) { return (n + kAreaAlignment - 1) / kAreaAlignment * kAreaAlignment; }
-
-// First number of the line that begins with `name`; empty: there is none.
-std::optional<uint64_t> number_of(const char* path, std::string_view name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(name) && line.size() > name.size())
-      return std::strtoull(line.c_str() + name.size(), nullptr, 10);
-  return {};
-}
-
-// Bytes that the machine, or the container, has left, with what it would give back; a file in
-// memory that takes more has processes killed.
-uint64_t free_bytes() {
-  uint64_t left = number_of("/proc/meminfo", "MemAvailable:").value_or(~uint64_t{0} >> 10) << 10;
-  const std::optional<uint64_t> limit = number_of("/sys/fs/cgroup/memory.max", "");
-  const std::optional<uint64_t> used = number_of("/sys/fs/cgroup/memory.current", "");
-  if (!limit || *limit == 0 || !used) return left;
-  const uint64_t cache = number_of("/sys/fs/cgroup/memory.stat", "inactive_file ").value_or(0);
-  const uint64_t kept = *used - std::min(*used, cache);
-  return std::min(left, *limit - std::min(*limit, kept));
-}
-
-uint64_t random_number() {
-  uint64_t number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number)
-    fail(ncclSystemError, "there are no random numbers: {}", std::strerror(errno));
-  return number;
-}
-
-// Process of a peer.
-class Process {
- public:
-  Process() = default;
-  explicit Process(pid_t id) : id_(id), begin_(state().begin) {}
-
-  // Returns false if it has ended, though nobody has waited for it yet.
-  bool lives() const {
-    const State now = state();
-    return now.letter != 0 && now.letter != 'Z' && now.letter != 'X' && now.begin == begin_;
-  }
-
- private:
-  struct State {
-    char letter = 0;         // 0: there is no such process
-    std::string begin = {};  // of the process, in ticks
-  };
-  State state() const {
-    std::ifstream file(fmt::format("/proc/{}/stat", id_));
-    std::string text;
-    std::getline(file, text);
-    const size_t name_end = text.rfind(')');  // of its program, with any characters
-    if (name_end == std::string::npos) return {};
-    constexpr int kBegin = 22, kLetter = 3;  // fields, from 1
-    std::istringstream fields(text.substr(name_end + 1));
-    State state;
-    fields >> state.letter;
-    for (int field = kLetter; field < kBegin && fields; ++field) fields >> state.begin;
-    return state;
-  }
-
-  pid_t id_ = 0;
-  std::string begin_;
-};
 
 class HostWindows;
 
@@ -227,17 +120,16 @@ class HostWindows final : public Windows {
   HostWindows(int rank, int ranks, size_t area_bytes, const Kinds& kinds)
       : rank_(rank),
         ranks_(ranks),
-        area_bytes_(round_up(area_bytes)),
+        area_bytes_(area_bytes),
         kinds_(kinds),
         bytes_(kHeaderBytes + kAreas * area_bytes_),
-        nonce_(random_number()),
+        nonce_(uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
         file_(memfd_create(kName, MFD_CLOEXEC)) {
     const int failed = reserve();
     if (failed != 0 || !of_rank_[rank].map(file_.number(), bytes_))
       fail(ncclSystemError, "a window of {} B is not to be had: {}", bytes(area_bytes_, kinds),
            std::strerror(failed != 0 ? failed : errno));
     header(rank).nonce = nonce_;
-    header(rank).area_bytes = area_bytes_;
     Living::living().add(this);
   }
   ~HostWindows() override {
@@ -299,7 +191,6 @@ class HostWindows final : public Windows {
     });
   }
 
-  size_t area_bytes() const override { return area_bytes_; }
   char* area(int rank, size_t number) const override {
     return of_rank_[rank].begin() + kHeaderBytes + number * area_bytes_;
   }
@@ -498,13 +389,9 @@ class HostWindows final : public Windows {
     return !codec::differs(call.own, theirs) || report(call, theirs);
   }
 
-  // Reports a peer's call, if it is the first one. Returns false.
+  // Reports a peer's call. Returns false.
   static bool report(const FusedCall& call, const codec::CallHeader& theirs) {
-    const std::atomic_ref found(call.report->found);
-    if (found.load(std::memory_order_acquire) != 0) return false;
-    call.report->own = call.own;
-    call.report->other = theirs;
-    found.store(1, std::memory_order_release);
+    codec::report(*call.report, call.own, theirs);
     return false;
   }
 

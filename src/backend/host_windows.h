@@ -10,7 +10,7 @@ namespace terse {
 // Has the process's peers learn of its end, from when on no call is made. Before the first windows.
 void leave_windows_at_exit();
 
-// Throws Error where there is no memory.
+// Areas have a multiple of 256 bytes. Throws Error where there is no memory.
 std::unique_ptr<Windows> make_host_windows(int rank, int ranks, size_t area_bytes,
                                            const Windows::Kinds& kinds);
 

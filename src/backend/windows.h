@@ -64,7 +64,6 @@ class Windows {
   // Windows before these, in which peers may still wait; null: none.
   virtual void follow(Windows* earlier) = 0;
 
-  virtual size_t area_bytes() const = 0;
   // Area of a rank's window, aligned to 256 bytes.
   virtual char* area(int rank, size_t number) const = 0;
 };

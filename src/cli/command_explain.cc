@@ -6,12 +6,12 @@
 #include "base/text.h"
 #include "cli/asked_machine.h"
 #include "cli/commands.h"
-#include "cli/fusion.h"
 #include "cli/link_load.h"
 #include "cli/option_checks.h"
 #include "cli/texts.h"
 #include "engine/call/route.h"
 #include "engine/comm/chooser.h"
+#include "engine/comm/comm_windows.h"
 #include "engine/comm/savings.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
@@ -206,7 +206,8 @@ void print_fusion(const plan::Algorithm& algorithm, const plan::Shape& shape,
                   const Scheme& scheme) {
   if (!settings().fuse) return fmt::print("fused      no, by TERSE_FUSE\n");
   if (scheme.delta) return fmt::print("fused      no, for it is of differences\n");
-  const plan::Fusion fusion = fusion_of(algorithm, shape, {.own_exact = scheme.delta.own_exact});
+  const plan::Fusion fusion =
+      fusion_of(algorithm, shape, {.own_exact = scheme.delta.own_exact}, settings().window_bytes);
   if (fusion.by_rank.empty()) return fmt::print("fused      no, {}\n", fusion.reason);
   fmt::print("fused      in place of these, where a rank can share {}\n",
              bytes_text(room_of(fusion.by_rank.front()).bytes()));

@@ -4,14 +4,15 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/fusion.h"
 #include "cli/link_load.h"
 #include "cli/option_checks.h"
 #include "engine/call/route.h"
+#include "engine/comm/comm_windows.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
 #include "plan/delta.h"
 #include "policy/scheme.h"
+#include "policy/settings.h"
 
 namespace terse::cli {
 namespace {
@@ -48,7 +49,7 @@ Request request_of(const PlanRequest& r, plan::Collective collective) {
 
 void print_fused(const plan::Algorithm& algorithm, const plan::Shape& shape,
                  const plan::Delta& delta) {
-  const plan::Fusion fusion = fusion_of(algorithm, shape, delta);
+  const plan::Fusion fusion = fusion_of(algorithm, shape, delta, settings().window_bytes);
   if (fusion.by_rank.empty())
     fmt::print("not fused, {}\n", fusion.reason);
   else

@@ -21,6 +21,13 @@ bool is_found(const Mismatch& mismatch) {
          0;
 }
 
+void report(Mismatch& mismatch, const CallHeader& own, const CallHeader& other) {
+  if (is_found(mismatch)) return;
+  mismatch.own = own;
+  mismatch.other = other;
+  std::atomic_ref(mismatch.found).store(1, std::memory_order_release);
+}
+
 bool run(const HeaderWork& work) {
   if (work.stage == HeaderWork::Stage::kWrite) {
     for (uint32_t i = 0; i < words_of(work); ++i) work.memory[i] = first_word(work, i);
@@ -32,10 +39,7 @@ bool run(const HeaderWork& work) {
     if (!differs(work.own, other)) continue;
     alike = false;
     *work.memory = 1;
-    if (!is_header(other) || is_found(*work.report)) continue;
-    work.report->own = work.own;
-    work.report->other = other;
-    std::atomic_ref(work.report->found).store(1, std::memory_order_release);
+    if (is_header(other)) report(*work.report, work.own, other);
   }
   return alike;
 }

@@ -80,6 +80,9 @@ TERSE_INLINE bool is_header(const CallHeader& header) {
 // Does the work on the host. Returns false if calls differ, or if no header has come.
 bool run(const HeaderWork& work);
 
+// Keeps the first mismatch that is reported.
+void report(Mismatch& mismatch, const CallHeader& own, const CallHeader& other);
+
 // Returns true if a mismatch was found, and is complete.
 bool is_found(const Mismatch& mismatch);
 

@@ -132,14 +132,12 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
   return most;
 }
 
-double chunks_of(Collective collective, const Shape& shape) {
+double chunks_of(Collective collective, const Shape& shape, size_t bytes) {
   const plan::ChunkPolicy& chunk_policy = shape.chunk_policy;
   const size_t most = plan::is_point_to_point(collective)
                           ? std::min(chunk_policy.max_chunks, plan::ChunkPolicy::kMaxChunks)
                           : plan::ChunkPolicy::kMaxChunks;
-  const size_t elements = shape.count * plan::shards(collective, shape.ranks);
-  const size_t bytes = elements * shape.element_bytes;
-  const auto chunk = static_cast<double>(shape.chunk(elements, shape.ranks));
+  const auto chunk = static_cast<double>(shape.chunk(bytes / shape.element_bytes, shape.ranks));
   return std::clamp<double>(static_cast<double>(bytes) / chunk, 1, static_cast<double>(most));
 }
 
@@ -192,7 +190,7 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
     links = std::max(links, seconds_of(p, algorithm.cost(shape).sent, 1));
   if (goes_to_root(algorithm.collective))
     links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
-  const double chunks = chunks_of(algorithm.collective, shape);
+  const double chunks = chunks_of(algorithm.collective, shape, bytes);
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
   const double time = work.latencies +
                       chunks * (static_cast<double>(work.steps) * p.launch +

@@ -47,6 +47,14 @@ struct Fused {
   Buffers buffers;                            // the plan's, as are the bytes to peers
   size_t wire_bytes = 0;
 
+  // Visits the computes of all stages.
+  template <class Visit>
+  void each_compute(const Visit& visit) const {
+    for (const Push& push : pushes) visit(push.compute);
+    for (const Compute& make : makes) visit(make);
+    for (const Compute& take : takes) visit(take);
+  }
+
   bool pushing() const { return form != Form::kShare; }
   bool sharing() const { return form != Form::kReduce; }
   // Flags that a rank raises at each peer.

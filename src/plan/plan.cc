@@ -25,10 +25,7 @@ size_t memory_of(const Step& step) {
 size_t memory_of(const Fused& fused) {
   size_t sum = sizeof fused + memory_of(fused.pushes) + memory_of(fused.makes) +
                memory_of(fused.takes) + memory_of(fused.copies);
-  const auto add = [&](const Compute& compute) { sum += memory_of(compute.inputs); };
-  for (const Fused::Push& push : fused.pushes) add(push.compute);
-  std::ranges::for_each(fused.makes, add);
-  std::ranges::for_each(fused.takes, add);
+  fused.each_compute([&](const Compute& compute) { sum += memory_of(compute.inputs); });
   return sum;
 }
 

@@ -1,6 +1,8 @@
 // Windows of a communicator's ranks, for fused calls (peers/windows.h).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -8,6 +10,8 @@
 #include <vector>
 
 #include "backend/windows.h"
+#include "plan/algorithms.h"
+#include "plan/delta.h"
 #include "plan/fuse.h"
 
 namespace terse {
@@ -35,6 +39,18 @@ inline WindowRoom room_of(const plan::Fused& fused) {
   const size_t bytes = std::max(fused.pushed_bytes, fused.shared_bytes);
   const size_t unit = std::max(size_t{64} << 10, std::bit_floor(bytes) / 4);
   return {(bytes + unit - 1) / unit * unit, {!fused.alternates(), fused.alternates()}};
+}
+
+// Fusion of a call by an algorithm, if its room is at most so large.
+inline plan::Fusion fusion_of(const plan::Algorithm& algorithm, const plan::Shape& shape,
+                              const plan::Delta& delta, size_t max_window_bytes) {
+  const auto build = [&](const plan::Shape& s) { return plan::build(algorithm, s, delta); };
+  plan::Fusion fusion = plan::fuse(algorithm.collective, build, shape, max_window_bytes);
+  if (fusion.by_rank.empty()) return fusion;
+  const size_t bytes = room_of(fusion.by_rank.front()).bytes();
+  if (bytes <= max_window_bytes) return fusion;
+  return {{},
+          fmt::format("for it needs a window of {} B, more than {} B", bytes, max_window_bytes)};
 }
 
 class CommWindows {

@@ -70,9 +70,7 @@ std::optional<ncclResult_t> CommHealth::async_state() const {
   const std::lock_guard lock(mutex_);
   if (health_ == kAborted) return {};
   if (health_ == kPoisoned) return cause_->result;
-  ncclResult_t state = ncclSuccess;
-  const ncclResult_t result = identity_.library.nccl.CommGetAsyncError(identity_.comm, &state);
-  return result == ncclSuccess ? state : result;
+  return nccl_state();
 }
 
 ncclResult_t CommHealth::ask_nccl(ncclResult_t* state) const {
@@ -159,7 +157,9 @@ void CommHealth::fail_on_mismatch(Stream stream) const noexcept {
 
 bool CommHealth::waits_in_vain() const {
   const std::lock_guard lock(mutex_);
-  return has_left() || failed_state() != ncclSuccess;
+  if (has_left()) return true;
+  const ncclResult_t state = nccl_state();
+  return state != ncclSuccess && state != ncclInProgress;
 }
 
 void CommHealth::fail_in_wait(Stream stream, int gone) const noexcept {
@@ -186,11 +186,10 @@ void CommHealth::fail_in_wait(Stream stream, int gone) const noexcept {
 
 bool CommHealth::has_left() const { return health_ == kAborted || revoked() || quiesced_; }
 
-ncclResult_t CommHealth::failed_state() const {
+ncclResult_t CommHealth::nccl_state() const {
   ncclResult_t state = ncclSuccess;
   const ncclResult_t result = identity_.library.nccl.CommGetAsyncError(identity_.comm, &state);
-  if (result != ncclSuccess) return result;
-  return state == ncclInProgress ? ncclSuccess : state;
+  return result == ncclSuccess ? state : result;
 }
 
 void CommHealth::flush_group_job() const noexcept {

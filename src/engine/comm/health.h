@@ -85,10 +85,9 @@ class CommHealth {
  private:
   Health enter(HealthEvent event) const;  // returns the state before
   void notice_mismatch() const noexcept;
-  // Both with the mutex held: whether the program has ended what is under way; and NCCL's error,
-  // or ncclSuccess.
+  // Both with the mutex held: whether the program has ended what is under way; and NCCL's state.
   bool has_left() const;
-  ncclResult_t failed_state() const;
+  ncclResult_t nccl_state() const;
 
   const CommIdentity& identity_;
   const MismatchReport& mismatch_;

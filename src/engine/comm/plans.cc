@@ -99,12 +99,10 @@ std::shared_ptr<const plan::Plan> Plans::with_windows(const PlanKey& key, const 
   if (window_bytes_ == 0 || !is_plain) return nullptr;
   const plan::Algorithm& algorithm =
       *plan::select(key.collective, s, key.algorithm, algorithms_).algorithm;
-  const auto build = [&](const plan::Shape& shape) { return plan::build(algorithm, shape, plain); };
-  plan::Fusion fusion = plan::fuse(key.collective, build, s, window_bytes_);
+  plan::Fusion fusion = fusion_of(algorithm, s, plain, window_bytes_);
   if (fusion.by_rank.empty()) return nullptr;
   if (const std::string wrong = plan::validate(fusion.by_rank, s); !wrong.empty())
     fail(ncclInternalError, "an invalid fused plan: {}", wrong);
-  if (room_of(fusion.by_rank.front()).bytes() > window_bytes_) return nullptr;
   return std::make_shared<const plan::Plan>(
       plan::with_windows(usual, std::move(fusion.by_rank[static_cast<size_t>(rank_)])));
 }

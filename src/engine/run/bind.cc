@@ -66,11 +66,7 @@ class Binder {
     size_t inputs = 0;
     const auto count = [&](const plan::Compute& compute) { inputs += compute.inputs.size(); };
     for (const plan::Step& step : plan.steps) std::ranges::for_each(step.compute, count);
-    if (plan.fused) {
-      for (const plan::Fused::Push& push : plan.fused->pushes) count(push.compute);
-      std::ranges::for_each(plan.fused->makes, count);
-      std::ranges::for_each(plan.fused->takes, count);
-    }
+    if (plan.fused) plan.fused->each_compute(count);
     binding_.sources.clear();
     binding_.sources.reserve(inputs);  // keeps spans into it valid
     if (binding_.batches.size() < plan.steps.size()) binding_.batches.resize(plan.steps.size());
