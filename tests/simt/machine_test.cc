@@ -6,6 +6,8 @@
 
 #include <array>
 #include <set>
+#include <stdexcept>
+#include <thread>
 
 #include "expect_fault.h"
 #include "simt/flags.h"
@@ -24,6 +26,7 @@ void unordered_release(uint32_t* flag, uint32_t value) { release(flag, value); }
 // A rank's window: a flag and data for each rank.
 struct Mailbox {
   uint32_t flag[4] = {};
+  uint64_t long_flag = 0;
   uint32_t data[4][kLanes];
   uint32_t late[kLanes];
 };
@@ -246,6 +249,53 @@ TEST_F(Machines, DifferentFlagsArriveInAnyOrder) {
   });
   run_all({{sends}, {looks}, {}});
   EXPECT_TRUE(seen.contains({1, 0}) && seen.contains({0, 1}));
+}
+
+// Whoever sees a flag sees what its thread had given before, of whatever size.
+TEST_F(Machines, AFlagIsNoLaterThanOneThatIsGivenBehindIt) {
+  uint64_t late = 0;
+  const Kernel gives = on_one_thread([&] {
+    release(&boxes_[1].long_flag, uint64_t{5} << 32 | 1);
+    release(&boxes_[1].flag[0], 1);
+  });
+  const Kernel looks = on_one_thread([&] {
+    wait(&boxes_[1].flag[0], 1);
+    late = relaxed_load(&boxes_[1].long_flag);
+  });
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    run(machine({{gives}, {looks}}, seed));
+    EXPECT_EQ(late, uint64_t{5} << 32 | 1);
+  }
+}
+
+// Ping-pong of two OS threads, each of which runs a kernel of two blocks.
+TEST(FlagsOfOthers, AreSeenByAKernelThatRunsAlone) {
+  constexpr uint32_t kRounds = 100;
+  uint32_t flags[2][2] = {}, counts[2][2] = {};
+  const auto play = [&](uint32_t own) {
+    run_with_flags(kernel<Nothing>({.blocks = 2, .threads = 1}, [&, own](Nothing&) {
+      const uint32_t block = block_index();
+      for (uint32_t round = 1; round <= kRounds; ++round) {
+        store(&counts[own][block], round);
+        release(&flags[own][block], round);
+        while (acquire(&flags[1 - own][block]) < round) pause();
+        if (load(&counts[1 - own][block]) < round) throw std::logic_error("an old count");
+      }
+    }));
+  };
+  std::thread other(play, 1);
+  EXPECT_NO_THROW(play(0));
+  other.join();
+  EXPECT_EQ(counts[0][1] + counts[1][0], 2 * kRounds);
+}
+
+TEST(FlagsOfOthers, AFaultEndsAllBlocks) {
+  uint32_t flag = 0;
+  const Kernel fails = kernel<Nothing>({.blocks = 2, .threads = 1}, [&](Nothing&) {
+    if (block_index() == 1) throw std::logic_error("is wrong");
+    while (acquire(&flag) == 0) pause();
+  });
+  EXPECT_THROW(run_with_flags(fails), Fault);
 }
 
 TEST_F(Machines, ADeadlockSaysWhoWaitsForWhich) {

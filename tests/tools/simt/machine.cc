@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
+#include <thread>
 
 #include "processor.h"
 
@@ -45,6 +47,7 @@ class Runner {
       else if (!deliver())
         report_deadlock();
     }
+    while (deliver()) continue;  // what nobody has waited for
   }
 
  private:
@@ -100,6 +103,7 @@ class Runner {
 
   void go_on(Block& block) {
     block.processor->go_on();
+    if (windows_.has_news()) wake();
     if (block.processor->has_failed()) {
       cancel();
       block.processor->report_failure();
@@ -114,9 +118,13 @@ class Runner {
 
   bool deliver() {
     if (!windows_.deliver(random_)) return false;
+    wake();
+    return true;
+  }
+
+  void wake() {
     for (Rank& rank : ranks_)
       for (Block& block : rank.blocks) block.processor->wake();
-    return true;
   }
 
   void cancel() {
@@ -147,5 +155,31 @@ class Runner {
 }  // namespace internal
 
 void run(const Machine& machine) { internal::Runner(machine).run(); }
+
+void run_with_flags(const Kernel& kernel) {
+  using internal::Processor;
+  internal::require_possible(kernel.launch);
+  std::vector<std::unique_ptr<Processor>> blocks;
+  for (uint32_t i = 0; i < kernel.launch.blocks; ++i) {
+    const internal::Placement place{
+        .block = i, .threads = kernel.launch.threads, .has_flags = true};
+    blocks.push_back(std::make_unique<Processor>(kernel.launch, kernel.shared_bytes,
+                                                 kernel.shared_alignment, kernel.body, place));
+    blocks.back()->start_block(i);
+  }
+  const auto has_ended = [](const auto& block) { return block->has_ended(); };
+  for (;;) {
+    for (const auto& block : blocks)
+      while (block->can_go_on() && !block->has_failed()) block->go_on();
+    const auto failed = std::ranges::find_if(blocks, [](const auto& b) { return b->has_failed(); });
+    if (failed != blocks.end()) {
+      for (const auto& block : blocks) block->cancel();
+      (*failed)->report_failure();
+    }
+    if (std::ranges::all_of(blocks, has_ended)) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));  // all wait for others
+    for (const auto& block : blocks) block->wake();
+  }
+}
 
 }  // namespace terse::simt

@@ -38,4 +38,8 @@ struct Machine {
 // Throws a Fault at what a kernel does wrong.
 void run(const Machine& machine);
 
+// Runs a kernel alone, of which the blocks take turns. Its flags are memory that kernels of other
+// OS threads and processes write. Throws a Fault.
+void run_with_flags(const Kernel& kernel);
+
 }  // namespace terse::simt

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
@@ -188,33 +189,61 @@ void Processor::meet_block(Site site) {
   suspend();
 }
 
-WindowMemory& Processor::windows(Site site) const {
-  if (place_.windows == nullptr) fail(site, "flags are for the kernels of a machine");
-  return *place_.windows;
+WindowMemory* Processor::windows(Site site) const {
+  if (!place_.has_flags) fail(site, "flags are for the kernels of a machine");
+  return place_.windows;
 }
 
-void Processor::release(uint32_t* flag, uint32_t value, Site site) {
+namespace {
+
+// Stores and loads of a flag that other OS threads see.
+void store_flag(void* flag, size_t bytes, uint64_t value) {
+  if (bytes == sizeof(uint64_t))
+    std::atomic_ref(*static_cast<uint64_t*>(flag)).store(value, std::memory_order_release);
+  else
+    std::atomic_ref(*static_cast<uint32_t*>(flag))
+        .store(static_cast<uint32_t>(value), std::memory_order_release);
+}
+
+uint64_t load_flag(const void* flag, size_t bytes) {
+  void* const word = const_cast<void*>(flag);
+  if (bytes == sizeof(uint64_t))
+    return std::atomic_ref(*static_cast<uint64_t*>(word)).load(std::memory_order_acquire);
+  return std::atomic_ref(*static_cast<uint32_t*>(word)).load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+void Processor::release(void* flag, size_t bytes, uint64_t value, Site site, bool orders) {
   step(site);
-  windows(site).release(flag, value, number(), site, !makes(Mistake::kNoRelease, site));
+  WindowMemory* const memory = windows(site);
+  if (memory == nullptr) return store_flag(flag, bytes, value);
+  orders = orders && !makes(Mistake::kNoRelease, site);
+  memory->release(flag, bytes, value, number(), site, orders);
 }
 
-uint32_t Processor::acquire(const uint32_t* flag, Site site) {
+uint64_t Processor::acquire(const void* flag, size_t bytes, Site site) {
   step(site);
   running_->flag = flag;
-  if (!std::exchange(running_->looks, true)) running_->delivered = windows(site).delivered();
-  return windows(site).acquire(flag, number(), site, !makes(Mistake::kNoAcquire, site));
+  WindowMemory* const memory = windows(site);
+  if (memory == nullptr) return load_flag(flag, bytes);
+  if (!std::exchange(running_->looks, true)) running_->delivered = memory->delivered();
+  return memory->acquire(flag, bytes, number(), site, !makes(Mistake::kNoAcquire, site));
 }
 
-uint32_t Processor::relaxed_load(const uint32_t* flag, Site site) {
+uint64_t Processor::relaxed_load(const void* flag, size_t bytes, Site site) {
   step(site);
-  return windows(site).acquire(flag, number(), site, false);
+  WindowMemory* const memory = windows(site);
+  if (memory == nullptr) return load_flag(flag, bytes);
+  return memory->acquire(flag, bytes, number(), site, false);
 }
 
 void Processor::pause(Site site) {
   count_steps(1, site);
   Thread& me = *running_;
   me.looks = false;
-  const bool may_have_changed = windows(site).delivered() != me.delivered;
+  WindowMemory* const memory = windows(site);
+  const bool may_have_changed = memory != nullptr && memory->delivered() != me.delivered;
   me.wait_at(Activity::kPause, site);
   (may_have_changed ? ready_ : pausing_).push_back(&me);
   suspend();
@@ -228,7 +257,7 @@ void Processor::wake() {
 
 std::string Processor::waits() const {
   std::string text = fmt::format("rank {}, block {}: {}", place_.rank, block_, describe(threads_));
-  const uint32_t* last = nullptr;
+  const void* last = nullptr;
   for (const Thread* thread : pausing_)
     if (std::exchange(last, thread->flag) != thread->flag)
       text += fmt::format(", for {}", place_.windows->place(thread->flag));

@@ -1,5 +1,6 @@
 // Runs one block at a time: draws which thread goes on, lets threads meet, finds out when none can.
-// In a machine (machine.h) it takes turns with other blocks, and its threads may wait for flags.
+// In a machine (machine.h), or beside kernels of other OS threads, it takes turns with other
+// blocks, and its threads may wait for flags.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,15 @@ namespace terse::simt::internal {
 // Throws std::invalid_argument if no GPU could do it.
 void require_possible(const Launch& launch);
 
-// A block's place in a machine.
+// A block's place in a machine, or among the blocks of a kernel that has none.
 struct Placement {
   WindowMemory* windows = nullptr;  // null: there is no machine
   uint32_t rank = 0, block = 0;
+  size_t threads = 0;  // of a block, without a machine
+  bool has_flags = windows != nullptr;
 
   size_t first_thread() const {
-    return windows == nullptr ? 0 : windows->numbers().of_block(rank, block);
+    return windows == nullptr ? block * threads : windows->numbers().of_block(rank, block);
   }
 };
 
@@ -89,9 +92,9 @@ class Processor {
     if (place_.windows != nullptr) [[unlikely]]
       place_.windows->touch(operation, at, bytes, number(), site);
   }
-  void release(uint32_t* flag, uint32_t value, Site site);
-  uint32_t acquire(const uint32_t* flag, Site site);
-  uint32_t relaxed_load(const uint32_t* flag, Site site);
+  void release(void* flag, size_t bytes, uint64_t value, Site site, bool orders = true);
+  uint64_t acquire(const void* flag, size_t bytes, Site site);
+  uint64_t relaxed_load(const void* flag, size_t bytes, Site site);
   void pause(Site site);
 
   // What the lane gets from the warp's collective.
@@ -104,7 +107,8 @@ class Processor {
   struct Cancelled {};  // thrown through the bodies of threads that cannot go on
 
   size_t number() const { return place_.first_thread() + running_->index; }
-  WindowMemory& windows(Site site) const;
+  // Null: flags are the machine's words themselves, which kernels of other OS threads look at, too.
+  WindowMemory* windows(Site site) const;
   void draw_habits();
   void execute(Thread& thread);
   Thread* next();

@@ -26,10 +26,10 @@ struct Thread {
   uint32_t index = 0;
   Fiber* fiber = nullptr;
   Activity activity = Activity::kRunning;
-  Site site;                       // of what it waits at
-  const uint32_t* flag = nullptr;  // that it has looked at last
-  bool looks = false;              // at flags, since it paused
-  uint64_t delivered = 0;          // flags' values that had arrived at its first look
+  Site site;                   // of what it waits at
+  const void* flag = nullptr;  // that it has looked at last
+  bool looks = false;          // at flags, since it paused
+  uint64_t delivered = 0;      // flags' values that had arrived at its first look
 
   uint32_t warp() const { return index / kLanes; }
   uint32_t lane() const { return index % kLanes; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "processor.h"
@@ -86,15 +87,15 @@ void WindowMemory::conflict(const char* what, const void* at, const Access& acce
                                to_string(before.site)));
 }
 
-WindowMemory::Flag& WindowMemory::flag_of(const uint32_t* at, size_t thread, Site site) {
-  Region* const region = region_of(at, sizeof *at, site);
+WindowMemory::Flag& WindowMemory::flag_of(const void* at, size_t bytes, size_t thread, Site site) {
+  Region* const region = region_of(at, bytes, site);
   if (region == nullptr)
     processor().fail(site, fmt::format("the flag at {} is in no window", place(at)));
   const size_t offset = region->offset(at);
   const auto [found, is_new] = region->flags.try_emplace(
-      offset, Flag{const_cast<uint32_t*>(at), {}, Clock(clocks_.size()), {}});
+      offset, Flag{const_cast<void*>(at), bytes, {}, Clock(clocks_.size()), {}});
   if (!is_new) return found->second;
-  for (size_t i = 0; i < sizeof *at; ++i) {
+  for (size_t i = 0; i < bytes; ++i) {
     Byte& byte = region->bytes[offset + i];
     byte.is_flag = true;
     if (byte.write.time != 0) conflict("has a flag in", at, now(thread, site), "wrote", byte.write);
@@ -104,18 +105,32 @@ WindowMemory::Flag& WindowMemory::flag_of(const uint32_t* at, size_t thread, Sit
   return found->second;
 }
 
-void WindowMemory::release(uint32_t* flag, uint32_t value, size_t thread, Site site, bool orders) {
-  Flag& of = flag_of(flag, thread, site);
+void WindowMemory::release(void* flag, size_t bytes, uint64_t value, size_t thread, Site site,
+                           bool orders) {
+  Flag& of = flag_of(flag, bytes, thread, site);
   if (!is_over(of.last, thread)) conflict("releases", flag, now(thread, site), "released", of.last);
   of.last = now(thread, site);
-  of.on_its_way.push_back({value, orders ? clocks_[thread] : Clock(clocks_.size())});
+  of.on_its_way.push_back({value, orders ? clocks_[thread] : Clock(clocks_.size()), of.last});
+  on_their_way_.insert(&of);
   begin_next(thread);
 }
 
-uint32_t WindowMemory::acquire(const uint32_t* flag, size_t thread, Site site, bool orders) {
-  const Flag& of = flag_of(flag, thread, site);
-  if (orders) join(clocks_[thread], of.known);
-  return *flag;
+uint64_t WindowMemory::acquire(const void* flag, size_t bytes, size_t thread, Site site,
+                               bool orders) {
+  const Flag& of = flag_of(flag, bytes, thread, site);
+  uint64_t value = 0;
+  std::memcpy(&value, flag, bytes);  // the lower bytes first
+  if (!orders) return value;
+  join(clocks_[thread], of.known);
+  for (auto at = on_their_way_.begin(); at != on_their_way_.end();) {
+    Flag& other = **at++;  // arrive() may take it out
+    while (!other.on_its_way.empty() && is_over(other.on_its_way.front().release, thread)) {
+      if (other.on_its_way.front().release.thread == thread) break;  // that is no news
+      arrive(other);
+      has_news_ = true;
+    }
+  }
+  return value;
 }
 
 void WindowMemory::meet(size_t first, size_t count) {
@@ -133,12 +148,16 @@ bool WindowMemory::deliver(Random& random) {
     for (auto& [offset, flag] : region.flags)
       if (!flag.on_its_way.empty()) waiting.push_back(&flag);
   if (waiting.empty()) return false;
-  Flag& flag = *waiting[random.below(static_cast<uint32_t>(waiting.size()))];
-  *flag.at = flag.on_its_way.front().value;
+  arrive(*waiting[random.below(static_cast<uint32_t>(waiting.size()))]);
+  return true;
+}
+
+void WindowMemory::arrive(Flag& flag) {
+  std::memcpy(flag.at, &flag.on_its_way.front().value, flag.bytes);
   flag.known = std::move(flag.on_its_way.front().known);
   flag.on_its_way.pop_front();
+  if (flag.on_its_way.empty()) on_their_way_.erase(&flag);
   ++delivered_;
-  return true;
 }
 
 void WindowMemory::join(Clock& to, const Clock& from) {

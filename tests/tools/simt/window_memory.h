@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "global_memory.h"
@@ -48,14 +50,17 @@ class WindowMemory {
   void touch(Operation operation, const void* at, size_t bytes, size_t thread, Site site);
   // The flag's value arrives later, after those that the thread gave it before; what the thread
   // knows comes along, unless the release is left out.
-  void release(uint32_t* flag, uint32_t value, size_t thread, Site site, bool orders);
-  uint32_t acquire(const uint32_t* flag, size_t thread, Site site, bool orders);
+  void release(void* flag, size_t bytes, uint64_t value, size_t thread, Site site, bool orders);
+  uint64_t acquire(const void* flag, size_t bytes, size_t thread, Site site, bool orders);
 
   // All of the threads know what each of them does: at a barrier, or between two kernels.
   void meet(size_t first, size_t count);
 
   // Lets the value of one flag arrive, which is drawn. False: none is on its way.
   bool deliver(Random& random);
+  // Returns true if others have arrived since it was asked last: those of which a thread has
+  // learned by another flag that they were given.
+  bool has_news() { return std::exchange(has_news_, false); }
   // Number of those that have.
   uint64_t delivered() const { return delivered_; }
 
@@ -76,11 +81,13 @@ class WindowMemory {
     bool is_flag = false, is_initialized = false;
   };
   struct Message {
-    uint32_t value;
+    uint64_t value;
     Clock known;
+    Access release;
   };
   struct Flag {
-    uint32_t* at;
+    void* at;
+    size_t bytes;
     Access last;  // release
     Clock known;  // of the value that has arrived
     std::deque<Message> on_its_way;
@@ -97,7 +104,7 @@ class WindowMemory {
 
   // Null: the memory is in no window. Throws a Fault if it is in part of one.
   Region* region_of(const void* at, size_t bytes, Site site);
-  Flag& flag_of(const uint32_t* at, size_t thread, Site site);
+  Flag& flag_of(const void* at, size_t bytes, size_t thread, Site site);
   Access now(size_t thread, Site site) const { return {thread, clocks_[thread][thread], site}; }
   bool is_over(const Access& before, size_t thread) const {
     return before.time == 0 || before.thread == thread ||
@@ -107,6 +114,7 @@ class WindowMemory {
   void write(Byte& byte, const void* at, const Access& access) const;
   [[noreturn]] void conflict(const char* what, const void* at, const Access& access,
                              const char* before_what, const Access& before) const;
+  void arrive(Flag& flag);
   static void join(Clock& to, const Clock& from);
   // Later accesses of the thread are not a part of what others know by now.
   void begin_next(size_t thread) { ++clocks_[thread][thread]; }
@@ -114,7 +122,9 @@ class WindowMemory {
   const Numbers numbers_;
   std::vector<Region> regions_;
   std::vector<Clock> clocks_;
+  std::set<Flag*> on_their_way_;
   uint64_t delivered_ = 0;
+  bool has_news_ = false;
 };
 
 }  // namespace internal
