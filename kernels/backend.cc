@@ -8,8 +8,10 @@
 #include "base/first_made.h"
 #include "kernels/copy_rows.h"
 #include "kernels/device.h"
+#include "kernels/fused_kernels.h"
 #include "kernels/launch.h"
 #include "kernels/pool.h"
+#include "kernels/windows.h"
 
 namespace terse {
 namespace {
@@ -54,6 +56,7 @@ class CudaBackend final : public Backend {
     const DuringCapture relaxed;
     pool_.trim();
     visible_.trim();
+    windows_.trim();
   }
 
   void* allocate_visible(size_t bytes) override {
@@ -182,6 +185,29 @@ class CudaBackend final : public Backend {
   void run(Stream stream, const HeaderStep& step) override {
     const OnDevice on(device_);
     launcher().run(stream, step.work);
+    if (step.windows == nullptr || step.work.stage != codec::HeaderWork::Stage::kWrite) return;
+    if (recording(stream) == 0)
+      static_cast<cuda::GpuWindows&>(*step.windows)
+          .name_in_steps(stream, step.number, step.work.own);
+  }
+
+  // As all ranks may not have them, they decide together when they make them.
+  bool has_windows() const override { return true; }
+  bool fuses(const codec::Spec& first, const codec::Spec& second, codec::Dtype raw) const override {
+    const kernels::KernelId id{.spec = first, .raw = raw, .transforms = first.hadamard != 0};
+    return first == second && kernels::find_fused_kernel(id) != nullptr;
+  }
+  std::shared_ptr<void> permit_windows() override { return windows_.permit(); }
+  std::unique_ptr<Windows> make_windows(int rank, int ranks, size_t area_bytes,
+                                        const Windows::Kinds& kinds) override {
+    return std::make_unique<cuda::GpuWindows>(
+        cuda::GpuWindows::Means{device_, launcher(), windows_, visible_}, rank, ranks, area_bytes,
+        kinds);
+  }
+  void fuse(Stream stream, const FusedCall& call) override {
+    const OnDevice on(device_);
+    static_cast<cuda::GpuWindows&>(*call.windows).fuse(stream, call, recording(stream) != 0);
+    copy(stream, call.copies);
   }
 
   // A launch takes a copy of its parameters.
@@ -279,6 +305,7 @@ class CudaBackend final : public Backend {
   const cuda::Device device_;
   std::atomic<const cuda::Launcher*> launcher_{nullptr};  // as this, for good
   cuda::Pool pool_{kDeviceMemory}, visible_{kVisibleMemory};
+  cuda::WindowPool windows_{device_};
 };
 
 }  // namespace

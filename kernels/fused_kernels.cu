@@ -10,6 +10,9 @@
 namespace terse::kernels {
 namespace {
 
+using codec::bfloat_t;
+using codec::half_t;
+
 template <class F>
 constexpr int kMinFusedBlocks = std::min(kMinBlocksOf<F, true>, kMinBlocksOf<F, false>);
 
@@ -23,7 +26,7 @@ __global__ void __launch_bounds__(kThreads, kMinFusedBlocks<F>)
 struct MakeFused {
   template <class F, bool packed_target>
   static constexpr FusedKernel entry() {
-    if constexpr (packed_target && kFuses<F> && std::is_same_v<typename F::Raw, codec::TERSE_RAW>)
+    if constexpr (packed_target && kFuses<F> && std::is_same_v<typename F::Raw, TERSE_RAW>)
       return &fused_kernel<F>;
     else
       return nullptr;
@@ -33,7 +36,7 @@ struct MakeFused {
 }  // namespace
 
 template <>
-const Table<FusedKernel>& fused_kernels<TERSE_BITS>() {
+const Table<FusedKernel>& fused_kernels<TERSE_BITS, TERSE_RAW>() {
   static constexpr Table<FusedKernel> table = TableOf<MakeFused, TERSE_BITS>::make();
   return table;
 }

@@ -9,9 +9,11 @@
 #include "kernels/device.h"
 #include "kernels/device/partial_sums.h"
 #include "kernels/device/tuning.h"
+#include "kernels/fused_kernels.h"
 #include "kernels/increment.h"
 #include "kernels/kernels.h"
 #include "kernels/learning_kernels.h"
+#include "kernels/window_kernels.h"
 
 namespace terse::cuda {
 namespace {
@@ -19,6 +21,8 @@ namespace {
 using kernels::Kernel;
 using kernels::Table;
 using Stage = codec::Learning::Stage;
+
+constexpr uint32_t kWarp = uint32_t{1} << kernels::kWarpShift;
 
 using Tables = std::array<const Table<Kernel>*, std::size(kernels::kWidths)>;
 
@@ -32,6 +36,20 @@ const Tables& tables() {
 
 Kernel kernel_for(const kernels::KernelId& id) {
   return tables()[kernels::width_index(id.spec.bits)]->find(id);
+}
+
+// Enqueues a kernel whose thread blocks all run at once.
+void launch_at_once(cudaStream_t stream, const void* kernel, uint32_t blocks, void** arguments) {
+  cudaLaunchAttribute cooperative{};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(kernels::kThreads);
+  config.stream = stream;
+  config.attrs = &cooperative;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
 }
 
 cudaError_t load(const void* kernel) {
@@ -88,7 +106,11 @@ Launcher::Launcher(const Device& device) {
     table->for_each([](Kernel kernel) {
       check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
     });
-  for (const void* kernel : {kernels::call_header(), kernels::compare(), kernels::checksum(),
+  kernels::each_fused_kernel([](kernels::FusedKernel kernel) {
+    check(load(reinterpret_cast<const void*>(kernel)), "cudaFuncGetAttributes");
+  });
+  for (const void* kernel : {kernels::check_window(), kernels::name_in_steps(),
+                             kernels::call_header(), kernels::compare(), kernels::checksum(),
                              kernels::clear_learning(), kernels::learn(Stage::kWidest),
                              kernels::learn(Stage::kHistogram), kernels::learn(Stage::kFit)})
     check(load(kernel), "cudaFuncGetAttributes");
@@ -137,8 +159,31 @@ void Launcher::learn(cudaStream_t stream, const codec::Learning& work) const {
 }
 
 void Launcher::run(cudaStream_t stream, const codec::HeaderWork& work) const {
-  constexpr uint32_t kWarp = uint32_t{1} << kernels::kWarpShift;
   launch_with(stream, kernels::call_header(), 1, work, kWarp);
+}
+
+uint32_t Launcher::fused_blocks() const {
+  return std::min(static_cast<uint32_t>(multiprocessors_), kernels::kMaxFusedBlocks);
+}
+
+void Launcher::fuse(cudaStream_t stream, const kernels::FusedBatch& fused,
+                    uint32_t max_blocks) const {
+  const uint32_t each = fused.batch.geometry.whole ? 1 : kernels::kWarps;  // tiles of a lap
+  const uint32_t wanted = (fused.exchange.tiles + each - 1) / each;
+  void* arguments[] = {const_cast<kernels::Batch*>(&fused.batch),
+                       const_cast<kernels::Exchange*>(&fused.exchange)};
+  launch_at_once(stream, reinterpret_cast<const void*>(kernels::find_fused_kernel(fused.kernel)),
+                 std::min(wanted, max_blocks), arguments);
+}
+
+void Launcher::check_window(cudaStream_t stream, const kernels::WindowCheck& work,
+                            uint32_t blocks) const {
+  void* arguments[] = {const_cast<kernels::WindowCheck*>(&work)};
+  launch_at_once(stream, kernels::check_window(), blocks, arguments);
+}
+
+void Launcher::name_in_steps(cudaStream_t stream, const kernels::CallInSteps& work) const {
+  launch_with(stream, kernels::name_in_steps(), 1, work, kWarp);
 }
 
 }  // namespace terse::cuda

@@ -11,7 +11,8 @@
 #include "codec/difference.h"
 #include "codec/learning.h"
 #include "kernels/device.h"
-#include "kernels/device/batch.h"
+#include "kernels/device/exchange.h"
+#include "kernels/device/window_work.h"
 
 namespace terse::cuda {
 
@@ -28,6 +29,13 @@ class Launcher {
   void checksum(cudaStream_t stream, const codec::Checksum& work) const;
   void learn(cudaStream_t stream, const codec::Learning& work) const;
   void run(cudaStream_t stream, const codec::HeaderWork& work) const;
+
+  // Max thread blocks of a fused call: of all that the device holds at once a quarter, or a third.
+  uint32_t fused_blocks() const;
+  // Enqueues a fused call, whose exchange is filled, on at most so many thread blocks.
+  void fuse(cudaStream_t stream, const kernels::FusedBatch& fused, uint32_t max_blocks) const;
+  void check_window(cudaStream_t stream, const kernels::WindowCheck& work, uint32_t blocks) const;
+  void name_in_steps(cudaStream_t stream, const kernels::CallInSteps& work) const;
 
  private:
   void launch(cudaStream_t stream, const kernels::KernelId& id, const kernels::Batch& batch) const;

@@ -15,11 +15,19 @@ constexpr uint32_t kSpinsPerLook = 256;
 TERSE_DEVICE void release(uint32_t* flag, uint32_t value) {
   asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
 }
+TERSE_DEVICE void release(uint64_t* flag, uint64_t value) {
+  asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(flag), "l"(value) : "memory");
+}
 
 // Returns the flag's value; what was before its release is before what the thread does then.
 TERSE_DEVICE uint32_t acquire(const uint32_t* flag) {
   uint32_t value;
   asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+TERSE_DEVICE uint64_t acquire(const uint64_t* flag) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
   return value;
 }
 
@@ -29,6 +37,18 @@ TERSE_DEVICE uint32_t relaxed_load(const uint32_t* flag) {
   asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   return value;
 }
+
+TERSE_DEVICE uint64_t relaxed_load(const uint64_t* flag) {
+  uint64_t value;
+  asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+// Gives the flag a value that says nothing of what was before.
+TERSE_DEVICE void relaxed_store(uint32_t* flag, uint32_t value) { release(flag, value); }
+
+// As release(), for the host alone.
+TERSE_DEVICE void release_to_host(uint32_t* flag, uint32_t value) { release(flag, value); }
 
 // Lets others go on, between two looks at a flag.
 TERSE_DEVICE void pause() { __nanosleep(40); }

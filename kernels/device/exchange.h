@@ -18,6 +18,10 @@ struct Exchange {
   bool pushing, sharing;            // halves of the call
   bool push_content, make_content;  // pieces draw by the batch's content
   uint32_t tiles;                   // of the longest piece
+  uint64_t number;          // of the call on its communicator; 0: that of a graph, which may replay
+  codec::CallHeader call;   // of this rank, compared with the peers' before a result is written
+  uint32_t digest;          // of that
+  codec::Mismatch* report;  // of calls that differ, in memory that the host reads; null: of none
 };
 
 // Works of a fused call on one rank, whose packed memory is in windows. Pushes go into peers', and

@@ -5,15 +5,14 @@
 // stages, with the same unit of every peer. What it writes lies before its flag, and what peers
 // have written before theirs is there when it reads. Nothing is read from a peer's window.
 //
-// Flags count the laps of a unit over all calls, on the device, so that a graph may replay them. A
-// place is written anew only when its reader is done with it. With two halves, the other half's
+// A place is written anew only when its reader is done with it. With two meetings, the other one's
 // flag of the same call says so; with one, calls use two slots by turns, and the flag of the call
 // between says it. Both hold for kernels as a whole, whatever the unit that had the tile.
 #pragma once
 
-#include "kernels/arch/flags.h"
 #include "kernels/device/combine.h"
 #include "kernels/device/exchange.h"
+#include "kernels/device/meetings.h"
 
 namespace terse::kernels {
 
@@ -35,48 +34,6 @@ struct FusedShared {
   uint32_t vote;
 };
 
-// Threads that are a chain: a warp, or a thread block.
-class Unit {
- public:
-  TERSE_DEVICE explicit Unit(const Geometry& geometry)
-      : is_block_(geometry.whole),
-        warp_(simt::block_index() * (simt::block_size() / simt::kWarp) +
-              simt::thread_index() / simt::kWarp) {}
-
-  TERSE_DEVICE uint32_t warp() const { return warp_; }
-  TERSE_DEVICE uint32_t index() const { return is_block_ ? simt::block_index() : warp_; }
-  TERSE_DEVICE uint32_t count() const { return is_block_ ? simt::grid_size() : warps(); }
-  // Of the grid.
-  TERSE_DEVICE uint32_t warps() const {
-    return simt::grid_size() * (simt::block_size() / simt::kWarp);
-  }
-  TERSE_DEVICE uint32_t threads() const { return is_block_ ? simt::block_size() : simt::kWarp; }
-  TERSE_DEVICE uint32_t thread() const {
-    return is_block_ ? simt::thread_index() : simt::thread_index() % simt::kWarp;
-  }
-
-  TERSE_DEVICE void sync() const {
-    if (is_block_)
-      simt::sync_block();
-    else
-      simt::sync_warp();
-  }
-
-  // Returns true if it is true on one of the unit's first threads, as many as a warp has. Before
-  // the next time the unit syncs.
-  TERSE_DEVICE bool any(bool own, uint32_t& shared) const {
-    const bool of_warp = simt::ballot(own) != 0;
-    if (!is_block_) return of_warp;
-    if (simt::thread_index() == 0) simt::shared_store(shared, uint32_t{of_warp});
-    simt::sync_block();
-    return simt::shared_load(shared) != 0;
-  }
-
- private:
-  const bool is_block_;
-  const uint32_t warp_;
-};
-
 template <class F>
 class Chain {
   using Tile = kernels::Tile<F>;
@@ -86,8 +43,9 @@ class Chain {
       : batch_(batch),
         exchange_(exchange),
         shared_(shared),
-        unit_(batch.geometry),
-        own_(header(exchange.self)->unit),
+        unit_(batch.geometry.whole),
+        meetings_(unit_, exchange, shared.vote),
+        own_(meetings_.header(exchange.self)->unit),
         turns_(exchange.slot_bytes != 0 ? simt::load(&own_[unit_.warp()].turns) : 0),
         rows_(batch.geometry),
         factor_(multiplier<typename F::Raw>(batch.premultiply)),
@@ -96,19 +54,28 @@ class Chain {
   TERSE_DEVICE void run() {
     WindowHeader::Unit& state = own_[unit_.index()];
     // A call before it may have been left in its middle: its places are still to be read.
-    if (unit_.any(unit_.thread() == 0 && simt::relaxed_load(exchange_.abort) != 0, shared_.vote))
-      return give_up(state);
-    uint32_t epoch = simt::load(&state.epoch);
+    if (meetings_.is_left()) return meetings_.give_up();
+    Epochs epochs{{simt::load(&state.epoch[0]), simt::load(&state.epoch[1])}};
+    const uint32_t left = exchange_.tiles - unit_.index();
+    const uint32_t laps =
+        unit_.index() < exchange_.tiles ? (left + unit_.count() - 1) / unit_.count() : 0;
+    const uint32_t last = epochs.of[0] + laps;
     TERSE_NO_UNROLL
-    for (uint32_t tile = unit_.index(); tile < exchange_.tiles; tile += unit_.count()) {
-      if (!carry_through(tile, ++epoch)) return give_up(state);
-    }
+    for (uint32_t tile = unit_.index(); tile < exchange_.tiles; tile += unit_.count())
+      if (!carry_through(tile, epochs, last)) return meetings_.give_up();
     unit_.sync();  // all have read what changes now
-    if (unit_.thread() == 0) simt::store(&state.epoch, epoch);
+    if (unit_.thread() == 0) {
+      simt::store(&state.epoch[0], epochs.of[0]);
+      simt::store(&state.epoch[1], epochs.of[1]);
+    }
     if (exchange_.slot_bytes != 0) turn();
   }
 
  private:
+  struct Epochs {
+    uint32_t of[2];  // by Meeting
+  };
+
   // Turns the slot, also for warps that the next kernel has and this one has not.
   TERSE_DEVICE void turn() const {
     const uint32_t warps = unit_.warps();
@@ -118,16 +85,9 @@ class Chain {
       simt::store(&own_[warp].turns, turns_ + 1);
   }
 
-  TERSE_DEVICE void give_up(WindowHeader::Unit& state) const {
-    if (unit_.thread() == 0) simt::store(&state.gives_up, uint32_t{1});
-  }
-
-  TERSE_DEVICE WindowHeader* header(uint32_t rank) const {
-    return reinterpret_cast<WindowHeader*>(exchange_.window[rank]);
-  }
-
-  // Takes a tile through all stages. Returns false if the rank gives up.
-  TERSE_DEVICE bool carry_through(uint32_t tile, uint32_t epoch) const {
+  // Takes a tile through all stages. Returns false if the rank gives up. `last`: epoch of the
+  // unit's last lap in this call.
+  TERSE_DEVICE bool carry_through(uint32_t tile, Epochs& epochs, uint32_t last) const {
     const uint32_t behind_pushes = exchange_.pushes, behind_makes = behind_pushes + exchange_.makes;
     uint32_t piece = 0;
     TERSE_NO_UNROLL
@@ -136,7 +96,10 @@ class Chain {
       const bool packs = stage == 0 || (stage == 1 && exchange_.sharing);
       TERSE_NO_UNROLL
       for (; piece < end; ++piece) combine(piece, tile, packs, stage == 1);
-      if (packs && !meet(static_cast<Half>(stage), epoch)) return false;
+      if (!packs) continue;
+      const bool is_second = stage == 1 && exchange_.pushing;
+      const uint32_t epoch = is_second ? ++epochs.of[1] : ++epochs.of[0];
+      if (!meetings_.meet(static_cast<Meeting>(is_second), epoch, last)) return false;
     }
     return true;
   }
@@ -199,35 +162,11 @@ class Chain {
     }
   }
 
-  // Raises the unit's flag at all peers, behind what it has stored, and waits for theirs. Returns
-  // false if the rank gives up.
-  TERSE_DEVICE bool meet(Half half, uint32_t epoch) const {
-    unit_.sync();
-    const uint32_t peer = unit_.thread();
-    bool gives_up = false;
-    if (peer < exchange_.ranks && peer != exchange_.self) {
-      simt::release(&flags(peer, half)[exchange_.self], epoch);
-      const uint32_t* const flag = &flags(exchange_.self, half)[peer];
-      uint32_t spins = 0;
-      while (static_cast<int32_t>(simt::acquire(flag) - epoch) < 0) {  // epochs wrap around
-        gives_up = ++spins % simt::kSpinsPerLook == 0 && simt::relaxed_load(exchange_.abort) != 0;
-        if (gives_up) break;
-        simt::pause();
-      }
-    }
-    gives_up = unit_.any(gives_up, shared_.vote);
-    unit_.sync();
-    return !gives_up;
-  }
-
-  TERSE_DEVICE uint32_t* flags(uint32_t rank, Half half) const {
-    return header(rank)->flag[static_cast<uint32_t>(half)][unit_.index()];
-  }
-
   const Batch& batch_;
   const Exchange& exchange_;
   FusedShared<F>& shared_;
   const Unit unit_;
+  const Meetings meetings_;
   WindowHeader::Unit* const own_;
   const uint32_t turns_;
   const Rows rows_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/call_header.h"
 #include "kernels/device/batch.h"
 
 namespace terse::kernels {
@@ -13,23 +14,37 @@ constexpr uint32_t kMaxWindows = 16;  // ranks that write into each other's
 constexpr uint32_t kMaxUnits = 1024;  // warps of a kernel
 constexpr uint32_t kMaxFusedBlocks = kMaxUnits / kWarps;
 
-// Halves of a call: each ends with a flag from every rank.
-enum class Half : uint32_t { kPush, kShare };
+// Number on a communicator that no call has.
+constexpr uint64_t kBehindAll = ~uint64_t{0};
+
+// Meetings of a call, in each of which every rank raises a flag: one, or two of a call that pushes
+// and shares.
+enum class Meeting : uint32_t { kFirst, kSecond };
 
 struct WindowHeader {
   // The rank's own, of a warp, or of a unit.
   struct Unit {
-    uint32_t epoch;  // laps of the unit, over all calls
+    uint32_t epoch[2];  // laps of the unit with a meeting, over all calls, by Meeting
     uint32_t turns;  // calls that used a slot, which is the number's last bit: of all warps alike
-    uint32_t gives_up;  // not 0: the unit has left a call, or not begun it
-    uint32_t reserved;
+    uint32_t
+        gives_up;  // not 0: the unit has left a call, or not begun it; a flag of the first unit
+  };
+  // Written by another rank.
+  struct FromRank {
+    codec::CallHeader call;      // that it has come to, before its first unit's flag
+    codec::CallHeader in_steps;  // that it does in steps; without a mark: it has left
+    uint64_t number_in_steps;    // of that on the communicator, a flag behind it; 0: none
+    uint32_t gone;               // not 0: the rank writes nothing more here
+    uint32_t reserved[13];
   };
   Unit unit[kMaxUnits];
-  // Flags by half, unit and rank, each written by that rank alone: the unit's epoch there.
-  uint32_t flag[2][kMaxUnits][kMaxWindows];
+  // Flags by meeting, unit and rank, each written by that rank alone: the unit's epoch there, and
+  // in the upper half the digest of the call.
+  uint64_t flag[2][kMaxUnits][kMaxWindows];
+  FromRank from[kMaxWindows];
 };
 
-constexpr size_t kWindowHeaderBytes = size_t{256} << 10;
+constexpr size_t kWindowHeaderBytes = size_t{320} << 10;
 static_assert(sizeof(WindowHeader) <= kWindowHeaderBytes);
 
 }  // namespace terse::kernels

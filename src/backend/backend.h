@@ -41,7 +41,7 @@ struct HeaderStep {
   void* context;
   Stream stream = nullptr;     // that it runs on
   Windows* windows = nullptr;  // that peers may wait in, for another call; null: none
-  uint32_t number = 0;         // of the call on its communicator
+  uint64_t number = 0;         // of the call on its communicator
 };
 
 class Backend {
@@ -133,6 +133,9 @@ class Backend {
   // a mismatch; on a GPU the report alone says so.
   virtual void run(Stream stream, const HeaderStep& step) = 0;
 
+  // Returns the permit of a communicator to have windows, held as long as it has any. Throws Error
+  // if others hold all of them.
+  virtual std::shared_ptr<void> permit_windows() { return nullptr; }
   // Makes a rank's own window, with areas of so many bytes. Null: the machine has no windows.
   // Throws Error where there is no memory.
   virtual std::unique_ptr<Windows> make_windows(int /*rank*/, int /*ranks*/, size_t /*area_bytes*/,
@@ -140,6 +143,11 @@ class Backend {
     return nullptr;
   }
   virtual bool has_windows() const { return false; }
+  // Returns true if fused calls may be of these formats; `second`: of sums on their way to all.
+  virtual bool fuses(const codec::Spec& /*first*/, const codec::Spec& /*second*/,
+                     codec::Dtype) const {
+    return true;
+  }
 
   // Enqueues a fused call on windows that the backend has made, as combine() does its works: the
   // caller keeps `call` as it is. Calls on the same windows follow each other, in one order on all

@@ -7,7 +7,7 @@
 namespace terse {
 
 // Raised whenever Backend or what it passes changes: module and library must be of one build.
-constexpr int kCudaModuleVersion = 6;
+constexpr int kCudaModuleVersion = 7;
 
 // The module's only symbol. The backend lives as long as the process. Throws Error: no such device,
 // a driver that is too old, a device for which there is no code, a module of another version.

@@ -56,7 +56,7 @@ struct alignas(64) FromRank {
   Shared called;
   Shared flag[2];               // by half
   codec::CallHeader header[2];  // by the number
-  Shared in_steps;              // number on the communicator of a call that is done in steps
+  uint64_t in_steps;            // number on the communicator of a call that is done in steps
   codec::CallHeader header_in_steps;
   Shared gone;  // 1: the rank makes no more calls here
 };
@@ -181,12 +181,12 @@ class HostWindows final : public Windows {
     });
   }
 
-  void name(uint32_t number, const codec::CallHeader& call) override {
+  void name(uint64_t number, const codec::CallHeader& call) override {
     if (earlier_ != nullptr) earlier_->name(number, call);
     each_peer([&](int peer) {
       FromRank& mine = header(peer).from[rank_];
       mine.header_in_steps = call;
-      mine.in_steps.release(number);
+      std::atomic_ref(mine.in_steps).store(number, std::memory_order_release);
       notify(peer);
     });
   }
@@ -376,10 +376,11 @@ class HostWindows final : public Windows {
     each_peer([&](int peer) {
       const FromRank& theirs = header(rank_).from[peer];
       // In this order: a peer comes to a later call in steps after this one.
-      const uint32_t in_steps = theirs.in_steps.load();
+      const uint64_t in_steps =
+          std::atomic_ref(const_cast<uint64_t&>(theirs.in_steps)).load(std::memory_order_acquire);
       if (has_reached(theirs.called.load()))
         all = all && is_same(call, theirs.header[epoch_ % 2]);
-      else if (in_steps != 0 && static_cast<int32_t>(in_steps - call.number) >= 0)
+      else if (in_steps >= call.number)
         all = all && report(call, theirs.header_in_steps);
     });
     return all;

@@ -24,12 +24,12 @@ struct Copy {
 
 // What a rank's peers open its window by; the bytes are the backend's own.
 struct WindowHandle {
-  std::array<char, 64> bytes{};
+  std::array<char, 128> bytes{};
 };
 
 // Windows of all ranks of a communicator, as one of them has them. Each has areas of equal size,
-// as far as calls of their kind are made. Before the first call the ranks take three steps, and
-// each waits for all others between two of them: make the own window; open() and write_pattern();
+// as far as calls of their kind are made. Before the first call the ranks take four steps, and each
+// waits for all others between two of them: make the own window; open(); write_pattern();
 // check_pattern().
 class Windows {
  public:
@@ -53,19 +53,22 @@ class Windows {
   // Opens the windows of all ranks. Throws Error, which names the rank whose window is out of
   // reach.
   virtual void open(std::span<const WindowHandle> by_rank) = 0;
-  // Writes into the windows of all peers what these expect.
+  // Writes into the windows of all peers what these expect, or begins to.
   virtual void write_pattern() = 0;
   // Throws Error, which names the rank whose bytes have not arrived.
   virtual void check_pattern() = 0;
 
   // Names a call that is done in steps to all peers, who may wait in another one. `number`: of the
   // call on its communicator.
-  virtual void name(uint32_t number, const codec::CallHeader& call) = 0;
+  virtual void name(uint64_t number, const codec::CallHeader& call) = 0;
   // Windows before these, in which peers may still wait; null: none.
   virtual void follow(Windows* earlier) = 0;
 
   // Area of a rank's window, aligned to 256 bytes.
   virtual char* area(int rank, size_t number) const = 0;
+  // Returns true if fused calls themselves find the area of their turn: they are bound to the
+  // first.
+  virtual bool counts_turns() const { return false; }
 };
 
 // Fused call on one rank. Places are bound: pushes write into the peers' areas.
@@ -80,9 +83,11 @@ struct FusedCall {
   std::vector<codec::Combine> pushes, makes, takes;
   std::vector<Shared> shared;
   std::vector<Copy> copies;
-  uint32_t number = 0;    // of the call on its communicator
+  uint64_t number = 0;    // of the call on its communicator
   codec::CallHeader own;  // compared with the peers' before any result is written
   codec::Mismatch* report = nullptr;
+  const uint32_t* is_ended = nullptr;  // visible: not 0 once is_over() would be true, for good
+  const uint64_t* replays = nullptr;   // as for Backend::combine()
 
   // Returns true if the program or NCCL has ended what the call waits for.
   bool (*is_over)(const FusedCall&) = nullptr;

@@ -201,15 +201,18 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
   row("native", "", "", native, taken == nullptr);
 }
 
-// Prints whether ranks of one host fuse the call.
-void print_fusion(const plan::Algorithm& algorithm, const plan::Shape& shape,
-                  const Scheme& scheme) {
-  if (!settings().fuse) return fmt::print("fused      no, by TERSE_FUSE\n");
+// Prints whether ranks of one node fuse the call.
+void print_fusion(const plan::Algorithm& algorithm, const plan::Shape& shape, const Scheme& scheme,
+                  bool on_gpus) {
+  if (settings().fuse == Fuse::kOff) return fmt::print("fused      no, by TERSE_FUSE\n");
+  if (on_gpus && settings().fuse != Fuse::kOn)
+    return fmt::print("fused      no, on GPUs by TERSE_FUSE=on alone, which no GPU has run yet\n");
   if (scheme.delta) return fmt::print("fused      no, for it is of differences\n");
   const plan::Fusion fusion =
       fusion_of(algorithm, shape, {.own_exact = scheme.delta.own_exact}, settings().window_bytes);
   if (fusion.by_rank.empty()) return fmt::print("fused      no, {}\n", fusion.reason);
-  fmt::print("fused      in place of these, where a rank can share {}\n",
+  fmt::print("fused      in place of these{}, where a rank can share {}\n",
+             on_gpus ? ", if there is a kernel for the format" : "",
              bytes_text(room_of(fusion.by_rank.front()).bytes()));
 }
 
@@ -226,7 +229,7 @@ void print_plan(const Call& call, const Scheme& scheme) {
   fmt::print("algorithm  {}: {}\n", plan.algorithm, selection.reason);
   fmt::print("plan       {}, {} of them exchanges, scratch {}\n",
              counted(plan.steps.size(), "step"), exchanges, bytes_text(plan.scratch_bytes));
-  if (!call.gpu && o.nodes == 1) print_fusion(*selection.algorithm, shape, scheme);
+  if (o.nodes == 1) print_fusion(*selection.algorithm, shape, scheme, call.gpu);
   fmt::print("a rank     sends {} in place of {}: 1/{:.4g}\n", bytes_text(plan.sent_bytes()),
              bytes_text(plan.raw_bytes),
              static_cast<double>(plan.raw_bytes) / static_cast<double>(plan.sent_bytes()));

@@ -19,7 +19,8 @@ struct CallHeader {
   bool operator==(const CallHeader&) const = default;
 };
 
-// The first mismatch, in memory that the host can read. `found` is written last.
+// The first mismatch, in memory that the host can read. `found` is written last. If `other` is no
+// header, its sender has left.
 struct Mismatch {
   uint32_t found;
   CallHeader own, other;
@@ -70,6 +71,14 @@ TERSE_INLINE bool differs(const CallHeader& a, const CallHeader& b) {
   for (uint32_t i = 0; i < CallHeader::kWords; ++i)
     if (i != CallHeader::kSender) bits |= a.word[i] ^ b.word[i];
   return bits != 0;
+}
+
+// Digest of what differs() compares.
+TERSE_INLINE uint32_t digest(const CallHeader& header) {
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < CallHeader::kWords; ++i)
+    if (i != CallHeader::kSender) sum = (sum ^ header.word[i]) * 0x9e3779b1u + (sum >> 15);
+  return sum;
 }
 
 // Returns true if it is the header of a call. Where NCCL has failed, none has come.

@@ -76,9 +76,13 @@ bool parse_switch(std::string_view text) {
   return text == "1";
 }
 
-bool parse_fuse(std::string_view text) {
-  if (text != "auto" && text != "off") fail(ncclInvalidArgument, "it must be auto or off");
-  return text == "auto";
+constexpr std::string_view kFuses[] = {"off", "auto", "on"};
+static_assert(std::size(kFuses) == static_cast<size_t>(Fuse::kOn) + 1);
+
+Fuse parse_fuse(std::string_view text) {
+  const auto found = std::ranges::find(kFuses, text);
+  if (found == std::end(kFuses)) fail(ncclInvalidArgument, "it must be auto, on or off");
+  return static_cast<Fuse>(found - kFuses);
 }
 
 uint64_t parse_trace(std::string_view text) {
@@ -136,7 +140,8 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.seed = parse_plain(text); }},
     {"TERSE_FUSE", Ranks::kAlike,
      "auto (default): calls of ranks on one host are fused: each rank quantizes into memory that "
-     "all share; or off",
+     "all share; on: those of GPUs of one node, too, each in one kernel (no GPU has run one yet); "
+     "or off",
      [](std::string_view text, Settings& s) { s.fuse = parse_fuse(text); }},
     {"TERSE_WINDOW", Ranks::kAlike,
      "max memory of a rank for fused calls, on each communicator; larger calls are done in steps "
@@ -326,8 +331,8 @@ std::span<const SharedNumber, kSharedNumbers> shared_numbers() {
       {"TERSE_CHUNK_BYTES", [](const Settings& s) -> uint64_t { return s.chunk_bytes; },
        [](uint64_t bytes) { return bytes != 0 ? print_size(bytes) : "not set"; }},
       {"TERSE_SEED", [](const Settings& s) { return s.seed; }, kPlain},
-      {"TERSE_FUSE", [](const Settings& s) -> uint64_t { return s.fuse; },
-       [](uint64_t fuses) -> std::string { return fuses != 0 ? "auto" : "off"; }},
+      {"TERSE_FUSE", [](const Settings& s) { return static_cast<uint64_t>(s.fuse); },
+       [](uint64_t fuse) { return std::string(kFuses[fuse]); }},
       {"TERSE_WINDOW", [](const Settings& s) -> uint64_t { return s.window_bytes; }, print_size},
       {"TERSE_VERIFY", [](const Settings& s) { return s.verify; }, kPlain},
       {"TERSE_OBSERVE", [](const Settings& s) -> uint64_t { return s.observe; }, kPlain},

@@ -17,6 +17,9 @@
 
 namespace terse {
 
+// Which calls are fused, where ranks have windows: those of hosts, or of GPUs, too.
+enum class Fuse : uint8_t { kOff, kAuto, kOn };
+
 struct Settings {
   std::string scheme, policy_path;        // at most one of them
   Floor min_bytes;                        // empty: default sizes
@@ -26,7 +29,7 @@ struct Settings {
   std::vector<Levels> levels;             // read from there, for learned codecs to begin with
   size_t chunk_bytes = 0;                 // 0: by the machine and the number of ranks
   uint64_t seed = 0;
-  bool fuse = true;                         // calls, where ranks have windows
+  Fuse fuse = Fuse::kAuto;
   size_t window_bytes = size_t{128} << 20;  // max of a window
   unsigned timeout_seconds = 60;
   std::string nccl;               // empty: the program's

@@ -17,7 +17,7 @@ fake::Traffic store(const void* parameter, uint32_t blocks, uint32_t) {
 
 const void* kernel() {
   static const bool added = [] {
-    fake::add_kernel(reinterpret_cast<const void*>(&store), {sizeof(uint32_t*), store});
+    fake::add_kernel(reinterpret_cast<const void*>(&store), {{sizeof(uint32_t*)}, store});
     return true;
   }();
   return added ? reinterpret_cast<const void*>(&store) : nullptr;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "device.h"
 #include "fake.h"
@@ -129,11 +131,18 @@ class Piece {
   bool fell_back_ = false;
 };
 
+// Max blocks of memory, and max streams, that windows keep for the next ones.
+inline size_t kept_memory() {
+  const char* const fuse = std::getenv("TERSE_FUSE");
+  return fuse != nullptr && std::string_view(fuse) == "on" ? 8 : 0;
+}
+
 inline void expect_live(const fake::Live& wanted) {
   const fake::Live found = fake::live();
-  EXPECT_EQ(found.streams, wanted.streams);
+  const size_t kept = kept_memory();
+  EXPECT_LE(found.streams, wanted.streams + kept);
   EXPECT_EQ(found.events, wanted.events);
-  EXPECT_EQ(found.allocations, wanted.allocations);
+  EXPECT_LE(found.allocations, wanted.allocations + kept);
   EXPECT_EQ(found.graphs, wanted.graphs);
   EXPECT_EQ(found.user_objects, wanted.user_objects);
 }

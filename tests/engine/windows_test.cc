@@ -17,8 +17,9 @@ using plan::Collective;
 // They are there as long as any communicator.
 const Settings& with_window(size_t bytes) {
   static std::list<Settings> all;
-  Settings& settings = all.emplace_back();
+  Settings& settings = all.emplace_back(terse::settings());
   settings.window_bytes = bytes;
+  settings.fuse = Fuse::kOn;
   return settings;
 }
 

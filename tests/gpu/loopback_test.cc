@@ -18,6 +18,7 @@
 #include "fused_ranks.h"
 #include "graph.h"
 #include "kernels/fused_kernels.h"
+#include "kernels/launch.h"
 #include "specs.h"
 #include "support.h"
 
@@ -36,18 +37,12 @@ using std::chrono::steady_clock;
 constexpr int kMaxRanks = 8;
 constexpr std::chrono::seconds kPatience{20};
 
-kernels::FusedKernel kernel_of(kernels::KernelId id) {
-  id.packed_target = true;
-  if (id.spec.hadamard != 0) return nullptr;
-  if (id.spec.bits == 4) return kernels::fused_kernels<4>().find(id);
-  return id.spec.bits == 8 ? kernels::fused_kernels<8>().find(id) : nullptr;
-}
-
 // The formats that are compiled, of bf16.
 std::vector<Spec> specs(size_t block) {
   std::vector<Spec> all = codec::every_spec(block);
   std::erase_if(all, [](const Spec& spec) {
-    return kernel_of({.spec = spec, .raw = Dtype::kBfloat16}) == nullptr;
+    return spec.hadamard != 0 ||
+           kernels::find_fused_kernel({.spec = spec, .raw = Dtype::kBfloat16}) == nullptr;
   });
   return all;
 }
@@ -125,21 +120,9 @@ class Streams {
 };
 
 void launch(const FusedBatch& fused, uint32_t blocks, cudaStream_t stream) {
-  kernels::Batch batch = fused.batch;
-  kernels::Exchange exchange = fused.exchange;
-  void* arguments[] = {&batch, &exchange};
-  cudaLaunchAttribute cooperative{};
-  cooperative.id = cudaLaunchAttributeCooperative;
-  cooperative.val.cooperative = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(kernels::kThreads);
-  config.stream = stream;
-  config.attrs = &cooperative;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_of(fused.kernel)),
-                            arguments),
-        "cudaLaunchKernelExC");
+  static const cuda::Device device(0);
+  static const cuda::Launcher launcher(device);
+  launcher.fuse(stream, fused, blocks);
 }
 
 class Loopback : public testing::Test {

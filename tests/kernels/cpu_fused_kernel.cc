@@ -1,4 +1,5 @@
 #include "cpu_kernels.h"
+#include "kernels/device/window_check.h"
 
 namespace terse::kernels {
 
@@ -9,6 +10,8 @@ CpuFused cpu_fused_kernel(const KernelId& id) {
   switch (id.spec.bits) {
     case 4:
       return of(cpu_fused<4>());
+    case 6:
+      return of(cpu_fused<6>());
     case 8:
       return of(cpu_fused<8>());
     case 16:
@@ -16,6 +19,14 @@ CpuFused cpu_fused_kernel(const KernelId& id) {
     default:
       return nullptr;
   }
+}
+
+simt::Kernel cpu_check_window(const WindowCheck& work, const simt::Launch& launch) {
+  return simt::kernel<uint32_t>(launch, [work](uint32_t& vote) { check_window(work, vote); });
+}
+
+simt::Kernel cpu_name_in_steps(const CallInSteps& work, const simt::Launch& launch) {
+  return simt::kernel<uint32_t>(launch, [work](uint32_t&) { name_in_steps(work); });
 }
 
 }  // namespace terse::kernels

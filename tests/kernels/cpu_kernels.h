@@ -8,6 +8,7 @@
 #include "codec/learning.h"
 #include "kernels/device/exchange.h"
 #include "kernels/device/kernel_table.h"
+#include "kernels/device/window_work.h"
 #include "simt/executor.h"
 #include "simt/machine.h"
 
@@ -30,6 +31,9 @@ const Table<CpuFused>& cpu_fused();
 
 // Null: the format is not fused.
 CpuFused cpu_fused_kernel(const KernelId& id);
+
+simt::Kernel cpu_check_window(const WindowCheck& work, const simt::Launch& launch);
+simt::Kernel cpu_name_in_steps(const CallInSteps& work, const simt::Launch& launch);
 
 void cpu_call_header(const codec::HeaderWork& work, const simt::Launch& launch);
 void cpu_compare(const codec::Comparison& work, const simt::Launch& launch);

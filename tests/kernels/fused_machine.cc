@@ -23,8 +23,11 @@ void add_to(simt::Machine& machine, Windows& windows, uint32_t units, bool are_f
                                  units * sizeof first});
     };
     add(w.header().unit[0], "units");
-    add(w.header().flag[0][0], "flags of pushes");
-    add(w.header().flag[1][0], "flags of shares");
+    add(w.header().flag[0][0], "flags of first meetings");
+    add(w.header().flag[1][0], "flags of second meetings");
+    machine.windows.push_back({&w.header().from, sizeof w.header().from,
+                               "rank " + std::to_string(rank) + "'s calls",
+                               sizeof w.header().from});
     const auto bytes = static_cast<size_t>(w.end - w.areas[0]);
     machine.windows.push_back(
         {w.areas[0], bytes, "rank " + std::to_string(rank) + "'s areas", are_filled ? bytes : 0});
@@ -45,7 +48,30 @@ simt::Kernel kernel_of(const FusedRank& rank, const simt::Launch& launch) {
   return make(rank.batch().batch, rank.batch().exchange, launch);
 }
 
+// Kernel that names an exchange's call as one in steps.
+simt::Kernel name_in_steps(const Exchange& exchange) {
+  CallInSteps named{.ranks = exchange.ranks,
+                    .self = exchange.self,
+                    .number = exchange.number,
+                    .call = exchange.call};
+  std::ranges::copy(exchange.window, named.window);
+  return cpu_name_in_steps(named, {.threads = 32});
+}
+
 }  // namespace
+
+codec::CallHeader header_of(size_t number, int rank) {
+  codec::CallHeader header{};
+  header.word[codec::CallHeader::kMark] = 1;
+  header.word[codec::CallHeader::kSender] = static_cast<uint32_t>(rank);
+  header.word[codec::CallHeader::kCount] = static_cast<uint32_t>(number);
+  return header;
+}
+
+void name(Exchange& exchange, const codec::CallHeader& call) {
+  exchange.call = call;
+  exchange.digest = codec::digest(call);
+}
 
 Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
   const std::vector<plan::Fusion> fusions = fusions_of(run);
@@ -56,11 +82,14 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
   add_to(machine, windows, units);
   machine.windows.push_back({aborts.data(), aborts.size() * sizeof aborts[0], "aborts",
                              aborts.size() * sizeof aborts[0]});
+  std::vector<codec::Mismatch> reports(static_cast<size_t>(run.ranks));
+  machine.windows.push_back({reports.data(), reports.size() * sizeof reports[0], "reports",
+                             reports.size() * sizeof reports[0]});
   for (int rank = 0; rank < run.ranks; ++rank) {
     WindowHeader& header = windows.of(rank).header();
     for (uint32_t unit = 0; unit < units; ++unit) {
-      header.unit[unit].epoch = schedule.first_epoch;
-      for (auto& half : header.flag) std::ranges::fill(half[unit], schedule.first_epoch);
+      std::ranges::fill(header.unit[unit].epoch, schedule.first_epoch);
+      for (auto& meeting : header.flag) std::ranges::fill(meeting[unit], schedule.first_epoch);
     }
   }
   std::deque<std::deque<FusedRank>> calls;
@@ -74,8 +103,14 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
       const size_t r = static_cast<size_t>(rank);
       ranks.emplace_back(run, number, rank, fusions[number].by_rank[r], windows, units, &aborts[r]);
       allow(ranks.back().memory(), allowed);
+      ranks.back().exchange().report = &reports[r];
+      name(ranks.back().exchange(), header_of(number, rank));
+      ranks.back().exchange().number = static_cast<uint32_t>(number) + 1;
       if (schedule.mistake) schedule.mistake(ranks.back().exchange());
-      machine.ranks[r].push_back(kernel_of(ranks.back(), launch));
+      const bool is_last = number + 1 == run.calls.size();
+      machine.ranks[r].push_back(schedule.in_steps == r && is_last
+                                     ? name_in_steps(ranks.back().exchange())
+                                     : kernel_of(ranks.back(), launch));
     }
   }
   if (schedule.aborts)
@@ -84,7 +119,7 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
     })});
   simt::traffic = {};
   simt::run(machine);
-  Outcome outcome{.traffic = simt::traffic};
+  Outcome outcome{.reports = reports, .traffic = simt::traffic};
   for (std::deque<FusedRank>& ranks : calls) {
     std::vector<Bytes>& all = outcome.results.emplace_back();
     for (FusedRank& rank : ranks) all.push_back(rank.finish());

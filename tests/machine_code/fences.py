@@ -10,9 +10,9 @@ memory model, on the machine:
 import re
 
 OPERATION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)|^(\.L_\w+):")
-# Looks at whether to give up, which say nothing of what peers have written: at the beginning, and while
-# waiting.
-LOOKS = 2
+# Looks that say nothing of what peers have written: whether to give up, at the beginning (3) and while waiting
+# (2); whether a flag has come meanwhile; and whether there is a report.
+LOOKS = 7
 # Ways to global memory: of any address, or of one that is known to be of it.
 STORES, LOADS = ("ST", "STG"), ("LD", "LDG")
 

@@ -44,7 +44,7 @@ class Fences(unittest.TestCase):
         self.expect_wrong(self.without("CCTL.IVALL"), "not read anew")
         look = ["LD.E.STRONG.SYS"]
         self.assertEqual(fences.wrong(look + RIGHT + look), [])
-        self.expect_wrong(look + RIGHT + look + look, "not read anew")
+        self.expect_wrong(look * fences.LOOKS + RIGHT + look, "not read anew")
         self.expect_wrong(look + look + ["?CCTL.IVALL" if each == "CCTL.IVALL" else each for each in RIGHT],
                           "not read anew")
 

@@ -40,18 +40,19 @@ TEST(MachineCode, OfEveryFusedKernelGivesTheSourcesBytes) {
   std::set<std::string> run;
   size_t number = 0;
   for (const size_t block : {128, 2048})
-    for (const Spec& spec : codec::every_spec(block)) {
-      const KernelId id{.spec = spec, .raw = Dtype::kBfloat16, .packed_target = true};
-      if (spec.hadamard != 0 || cpu_fused_kernel(id) == nullptr) continue;
-      if (!machine::has_kernel(fused_name(id))) continue;
-      run.insert(fused_name(id));
-      FusedCall call = kinds[number++ % std::size(kinds)];
-      call.spec = spec;
-      call.dtype = Dtype::kBfloat16;
-      call.count = 4096 + 700 + number;
-      expect_the_sources_bytes({2, {call}});
-      if (HasFatalFailure()) return;
-    }
+    for (const Spec& spec : codec::every_spec(block))
+      for (const Dtype dtype : codec::kAllDtypes) {
+        const KernelId id{.spec = spec, .raw = dtype, .packed_target = true};
+        if (spec.hadamard != 0 || cpu_fused_kernel(id) == nullptr) continue;
+        if (!machine::has_kernel(fused_name(id))) continue;
+        run.insert(fused_name(id));
+        FusedCall call = kinds[number++ % std::size(kinds)];
+        call.spec = spec;
+        call.dtype = dtype;
+        call.count = 4096 + 700 + number;
+        expect_the_sources_bytes({2, {call}});
+        if (HasFatalFailure()) return;
+      }
   EXPECT_EQ(run.size(), machine::kernel_names().size());
 }
 

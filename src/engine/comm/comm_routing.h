@@ -16,8 +16,8 @@ namespace terse {
 
 class CommRouting {
  public:
-  CommRouting(int rank, int ranks, const plan::ChunkPolicy& chunks, size_t window_bytes)
-      : plans_(rank, ranks, chunks, Plans::kMaxBytes, window_bytes) {}
+  CommRouting(int rank, int ranks, const plan::ChunkPolicy& chunks, Fusing fusing)
+      : plans_(rank, ranks, chunks, Plans::kMaxBytes, std::move(fusing)) {}
 
   Operators& operators() { return operators_; }  // made on this communicator
   const Operators& operators() const { return operators_; }

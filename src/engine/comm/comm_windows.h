@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/windows.h"
+#include "backend/backend.h"
 #include "plan/algorithms.h"
 #include "plan/delta.h"
 #include "plan/fuse.h"
@@ -63,8 +63,12 @@ class CommWindows {
   // Returns true if the ranks have not asked each other for as much in vain.
   bool may_be_had(const WindowRoom& room) const { return room.bytes() < refused_bytes_; }
 
+  // Takes the permit for windows, unless there is one. Throws Error.
+  void take_permit(Backend& backend) {
+    if (permit_ == nullptr) permit_ = backend.permit_windows();
+  }
   // Takes windows that all ranks have, in place of smaller ones. Unless the rank `is_idle` its
-  // calls still use these.
+  // calls, or graphs that may still run, use these.
   void adopt(std::unique_ptr<Windows> windows, const WindowRoom& room, bool is_idle) {
     if (windows_ != nullptr) {
       windows->follow(windows_.get());
@@ -83,18 +87,22 @@ class CommWindows {
     replaced_bytes_ = 0;
   }
   // Notes that a rank has no windows of that size.
-  void refuse(const WindowRoom& room) { refused_bytes_ = std::min(refused_bytes_, room.bytes()); }
+  void refuse(const WindowRoom& room) {
+    refused_bytes_ = std::min(refused_bytes_, room.bytes());
+    if (windows_ == nullptr) permit_.reset();
+  }
 
   Windows* get() const { return windows_.get(); }
   // Bytes of the rank's own windows.
   size_t bytes() const { return replaced_bytes_ + room_.bytes(); }
   // Area of the next call, among those that are used by turns.
-  size_t next_turn() { return Windows::kFirstTurn + turns_++ % 2; }
+  size_t next_turn() { return Windows::kFirstTurn + (windows_->counts_turns() ? 0 : turns_++ % 2); }
   // Number of fused calls.
   size_t calls() const { return calls_; }
   void count() { ++calls_; }
 
  private:
+  std::shared_ptr<void> permit_;  // given back after the windows
   std::unique_ptr<Windows> windows_;
   WindowRoom room_;  // of those; nothing if there are none
   size_t replaced_bytes_ = 0;

@@ -19,7 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 // Max bytes of a window, 0: none. What is verified takes part in steps.
 size_t window_bytes_of(const Settings& settings, const Backend& backend) {
-  return settings.fuse && settings.verify == 0 && backend.has_windows() ? settings.window_bytes : 0;
+  const bool fuses =
+      settings.fuse == Fuse::kOn || (settings.fuse == Fuse::kAuto && !backend.is_gpu());
+  return fuses && settings.verify == 0 && backend.has_windows() ? settings.window_bytes : 0;
 }
 
 }  // namespace
@@ -31,7 +33,10 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       mismatch_(backend),
       health_(*this, mismatch_),
       routing_(rank, ranks, chunk_policy_of(settings, backend.chunk_policy()),
-               window_bytes_of(settings, backend)),
+               {window_bytes_of(settings, backend),
+                [&backend](const Forms& forms, codec::Dtype raw) {
+                  return backend.fuses(forms.spec, forms.second.value_or(forms.spec), raw);
+                }}),
       metrics_(backend, settings),
       memory_(backend, settings, ranks) {}
 

@@ -110,7 +110,26 @@ std::optional<ncclResult_t> CommHealth::failure() const {
 
 bool CommHealth::revoke() {
   const Health before = enter(HealthEvent::kRevoke);
+  end_waits();
   return before != kRevoked && before != kRevokedPoisoned;
+}
+
+void CommHealth::restore() {
+  fail_what_ended();
+  enter(HealthEvent::kRestore);
+}
+
+void CommHealth::abort() {
+  enter(HealthEvent::kAbort);
+  end_waits();
+}
+
+void CommHealth::fail_what_ended() noexcept {
+  if (ended_waits_)
+    poison(
+        Error(ncclRemoteError, "calls were given up, which the communicator's end was to follow"));
+  else
+    mismatch_.take_back_end();
 }
 
 bool CommHealth::revoked() const {
@@ -119,12 +138,17 @@ bool CommHealth::revoked() const {
 }
 
 bool CommHealth::suppress_async_error(bool for_good) {
+  if (for_good) {
+    end_waits();
+    fail_what_ended();  // calls from now on would be without their results, too
+  }
   const std::lock_guard lock(mutex_);
   quiesced_ = quiesced_ || for_good;
   return (for_good || cause_) && !std::exchange(async_error_suppressed_, true);
 }
 
 void CommHealth::report_async_error() {
+  fail_what_ended();
   const std::lock_guard lock(mutex_);
   async_error_suppressed_ = quiesced_ = false;
 }

@@ -56,10 +56,10 @@ class CommHealth {
   // before.
   bool revoke();
   // Takes a revoke back that NCCL has refused.
-  void restore() { enter(HealthEvent::kRestore); }
+  void restore();
   bool revoked() const;
   // Ends all waits; NCCL is not asked any more.
-  void abort() { enter(HealthEvent::kAbort); }
+  void abort();
 
   // Hides the poison's error from ncclCommGetAsyncError, as the program goes on with what NCCL
   // makes of the communicator; calls still fail. `for_good`: also an error that comes later.
@@ -85,6 +85,10 @@ class CommHealth {
  private:
   Health enter(HealthEvent event) const;  // returns the state before
   void notice_mismatch() const noexcept;
+  // Ends the waits of calls under way; and poisons the communicator if the program takes that back,
+  // for calls are without their results.
+  void end_waits() { ended_waits_ = mismatch_.end_waits(); }
+  void fail_what_ended() noexcept;
   // Both with the mutex held: whether the program has ended what is under way; and NCCL's state.
   bool has_left() const;
   ncclResult_t nccl_state() const;
@@ -95,6 +99,7 @@ class CommHealth {
   mutable std::atomic<Health> health_{Health::kHealthy};
   mutable std::optional<Error> cause_;  // of the poison
   bool async_error_suppressed_ = false;
+  std::atomic<bool> ended_waits_{false};
   bool quiesced_ = false;  // the program goes on without what is under way
 };
 

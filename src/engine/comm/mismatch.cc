@@ -38,6 +38,8 @@ CallClass unpack_class(uint32_t word) {
 std::string describe(const codec::Mismatch& mismatch) {
   const CallHeader &own = mismatch.own, &other = mismatch.other;
   const uint32_t sender = other.word[CallHeader::kSender];
+  if (!codec::is_header(other))
+    return fmt::format("rank {} has left, for which a call waited", sender);
   const bool same_scheme = own.word[CallHeader::kScheme] == other.word[CallHeader::kScheme];
   return fmt::format("the ranks are at different calls: this one at {}, {} at {}{}", describe(own),
                      sender == kNoSender ? "another one" : fmt::format("rank {}", sender),
@@ -45,14 +47,31 @@ std::string describe(const codec::Mismatch& mismatch) {
 }
 
 MismatchReport::~MismatchReport() {
-  if (codec::Mismatch* const report = report_) backend_.release_visible(report);
+  if (Visible* const own = visible_) backend_.release_visible(own);
 }
 
 codec::Mismatch* MismatchReport::reserve() {
-  if (codec::Mismatch* const known = report_.load(std::memory_order_relaxed)) return known;
-  auto* const made = new (backend_.allocate_visible(sizeof(codec::Mismatch))) codec::Mismatch{};
-  report_.store(made, std::memory_order_release);
-  return made;
+  if (Visible* const known = visible_.load(std::memory_order_relaxed)) return &known->mismatch;
+  auto* const made = new (backend_.allocate_visible(sizeof(Visible))) Visible{};
+  visible_ = made;
+  return &made->mismatch;
+}
+
+// A call that is about to look at the word sees that they have ended, or this sees its memory.
+bool MismatchReport::end_waits() const noexcept {
+  ended_ = true;
+  set_end(1);
+  return waits_;
+}
+
+void MismatchReport::take_back_end() const noexcept {
+  ended_ = false;
+  set_end(0);
+}
+
+void MismatchReport::set_end(uint32_t value) const noexcept {
+  if (Visible* const own = visible_)
+    std::atomic_ref(own->end_of_waits).store(value, std::memory_order_release);
 }
 
 }  // namespace terse

@@ -1,4 +1,5 @@
-// Report of calls that differ between ranks (codec/call_header.h).
+// What a communicator's calls and the host tell each other while the calls run: of calls that
+// differ between ranks (codec/call_header.h), and of the end of all waits.
 #pragma once
 
 #include <atomic>
@@ -39,13 +40,36 @@ class MismatchReport {
 
   // Returns null if no call has reported a mismatch. May be called from any thread.
   const codec::Mismatch* found() const noexcept {
-    const codec::Mismatch* const report = report_.load(std::memory_order_acquire);
-    return report != nullptr && codec::is_found(*report) ? report : nullptr;
+    const Visible* const own = visible_.load(std::memory_order_acquire);
+    return own != nullptr && codec::is_found(own->mismatch) ? &own->mismatch : nullptr;
   }
 
+  // Word that calls look at while they wait for peers; not 0: none of them goes on, for good. For
+  // the thread that makes the calls, after reserve().
+  const uint32_t* end_of_waits() {
+    Visible& own = *visible_.load(std::memory_order_relaxed);
+    waits_ = true;
+    if (ended_) end_waits();
+    return &own.end_of_waits;
+  }
+  // Ends the waits of all calls. Returns true if there may be any. May be called from any thread.
+  bool end_waits() const noexcept;
+  // Lets later calls wait again, if there were none.
+  void take_back_end() const noexcept;
+
  private:
+  // Memory that queues write and read.
+  struct Visible {
+    codec::Mismatch mismatch;
+    uint32_t end_of_waits;
+  };
+
+  void set_end(uint32_t value) const noexcept;
+
   Backend& backend_;
-  std::atomic<codec::Mismatch*> report_{nullptr};
+  std::atomic<Visible*> visible_{nullptr};
+  std::atomic<bool> waits_{false};  // a call looks at the word
+  mutable std::atomic<bool> ended_{false};
 };
 
 }  // namespace terse

@@ -46,11 +46,11 @@ plan::Message message_of(const MessageKey& key) {
 }  // namespace
 
 Plans::Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes,
-             size_t window_bytes)
+             Fusing fusing)
     : rank_(rank),
       ranks_(ranks),
       chunk_policy_(chunk_policy),
-      window_bytes_(window_bytes),
+      fusing_(std::move(fusing)),
       plans_(max_bytes),
       batches_(max_bytes) {
   if (ranks == 1) topology_ = plan::topology_of(std::array{uint64_t{0}});
@@ -96,10 +96,11 @@ std::shared_ptr<const plan::Plan> Plans::with_windows(const PlanKey& key, const 
   const plan::Delta plain{.own_exact = key.delta.own_exact};
   const bool is_plain = !key.verified && !key.learns && key.delta == plain &&
                         exclusions_.of(key.collective, key.count, ranks_).empty();
-  if (window_bytes_ == 0 || !is_plain) return nullptr;
+  if (fusing_.window_bytes == 0 || !is_plain) return nullptr;
+  if (fusing_.takes && !fusing_.takes(key.forms, key.dtype)) return nullptr;
   const plan::Algorithm& algorithm =
       *plan::select(key.collective, s, key.algorithm, algorithms_).algorithm;
-  plan::Fusion fusion = fusion_of(algorithm, s, plain, window_bytes_);
+  plan::Fusion fusion = fusion_of(algorithm, s, plain, fusing_.window_bytes);
   if (fusion.by_rank.empty()) return nullptr;
   if (const std::string wrong = plan::validate(fusion.by_rank, s); !wrong.empty())
     fail(ncclInternalError, "an invalid fused plan: {}", wrong);

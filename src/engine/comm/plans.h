@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <memory_resource>
 #include <mutex>
 #include <optional>
@@ -46,15 +47,20 @@ struct MessageKey {
 };
 using BatchKey = std::pmr::vector<MessageKey>;
 
+// Which calls may be fused.
+struct Fusing {
+  size_t window_bytes = 0;  // max of a window; 0: none is fused
+  std::function<bool(const Forms& forms, codec::Dtype dtype)> takes = {};  // empty: all
+};
+
 class Plans {
  public:
   // Max bytes of collectives' plans, and of batches' plans. A large message on 8 ranks has a plan
   // of some 100 KB.
   static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  // `window_bytes`: max bytes of a window for fused calls; 0: none is fused.
   Plans(int rank, int ranks, const plan::ChunkPolicy& chunk_policy, size_t max_bytes = kMaxBytes,
-        size_t window_bytes = 0);
+        Fusing fusing = {});
 
   // Returns the plan from the cache; builds and validates it the first time. Throws Error.
   PlanPointer of(const PlanKey& key);
@@ -91,7 +97,7 @@ class Plans {
 
   const int rank_, ranks_;
   const plan::ChunkPolicy chunk_policy_;
-  const size_t window_bytes_;
+  const Fusing fusing_;
   mutable std::mutex learning_;  // guards topology_now()
   plan::Topology topology_;
   Exclusions exclusions_;

@@ -41,7 +41,8 @@ std::vector<WindowSetup> needs_of(const Jobs& jobs) {
     if (is_message(*job)) continue;
     Communicator& c = *job->communicator;
     CommWindows& windows = c.memory().windows();
-    if (windows.has_replaced() && c.memory().stream_sets().idle()) windows.free_replaced();
+    if (c.recording(job->request.stream) != 0) continue;  // ranks may record unlike each other
+    if (windows.has_replaced() && c.memory().stream_sets().ended()) windows.free_replaced();
     const plan::Fused* const fused = fused_of(*job);
     if (fused == nullptr) continue;
     auto known = std::ranges::find(all, &c, &WindowSetup::communicator);
@@ -62,13 +63,14 @@ void together(std::vector<WindowSetup>& all, std::deque<Vote<WindowVote>>& votes
   std::deque<Vote<WindowVote>> next;
   for (size_t i = 0; i < all.size(); ++i) {
     WindowSetup& m = all[i];
+    WindowVote vote{.is_done = true, .handle = {}};
     try {
       if (!m.failed) part(m, votes.empty() ? std::vector<WindowVote>{} : votes[i].all());
+      if (m.windows != nullptr && votes.empty()) vote.handle = m.windows->handle();
     } catch (const std::exception& e) {
       m.trouble = e.what();
     }
-    WindowVote vote{.is_done = m.trouble.empty(), .handle = {}};
-    if (m.windows != nullptr && votes.empty()) vote.handle = m.windows->handle();
+    vote.is_done = m.trouble.empty();
     next.emplace_back(*m.communicator, vote);
   }
   // The ranks have agreed before: one that does not come is late.
@@ -84,7 +86,7 @@ void adopt_or_refuse(WindowSetup& m) {
   if (!m.failed) {
     c.log(LogLevel::kInfo, "calls are fused, in windows of {} B", m.room.bytes());
     return c.memory().windows().adopt(std::move(m.windows), m.room,
-                                      c.memory().stream_sets().idle());
+                                      c.memory().stream_sets().ended());
   }
   c.memory().windows().refuse(m.room);
   c.log(LogLevel::kInfo, "calls are done in steps, for there are no windows: {}",
@@ -102,14 +104,15 @@ void open_windows(const Jobs& jobs) {
     // All that a fused call takes, for no rank goes without once the others wait for it.
     c.memory().stream_sets().of(m.stream);
     c.mismatch().reserve();
+    c.memory().windows().take_permit(c.backend);
     m.windows = c.backend.make_windows(c.rank, c.ranks, m.room.area_bytes, m.room.kinds);
   });
   together(all, votes, [](WindowSetup& m, const std::vector<WindowVote>& of_ranks) {
     std::vector<WindowHandle> handles;
     for (const WindowVote& vote : of_ranks) handles.push_back(vote.handle);
     m.windows->open(handles);
-    m.windows->write_pattern();
   });
+  together(all, votes, [](WindowSetup& m, const auto&) { m.windows->write_pattern(); });
   together(all, votes, [](WindowSetup& m, const auto&) { m.windows->check_pattern(); });
   std::ranges::for_each(all, adopt_or_refuse);
 }

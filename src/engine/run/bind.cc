@@ -90,9 +90,9 @@ class Binder {
 
  private:
   // Number of the call among the communicator's collectives, from 1.
-  uint32_t number() const {
+  uint64_t number() const {
     const Counters& counters = c_.metrics().counters();
-    return static_cast<uint32_t>(counters.collectives() + sequence_ - counters.sequence() + 1);
+    return counters.collectives() + sequence_ - counters.sequence() + 1;
   }
 
   // A fused call, whose packed memory is in windows.
@@ -115,7 +115,8 @@ class Binder {
             .copies = std::move(call.copies),
             .number = number(),
             .own = header_of(job, false),
-            .report = c_.mismatch().reserve()};
+            .report = c_.mismatch().reserve(),
+            .is_ended = c_.backend.is_gpu() ? c_.mismatch().end_of_waits() : nullptr};
     call.pushes.clear();
     call.makes.clear();
     call.takes.clear();

@@ -158,6 +158,7 @@ void Run::enqueue_fused(Stream lane) {
     context_of(call).health().fail_in_wait(call.stream, gone);
   };
   call.context = &c_;
+  call.replays = stream_set_.replays();
   call.stream = lane;
   c_.backend.fuse(lane, call);
 }

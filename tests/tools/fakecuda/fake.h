@@ -83,9 +83,9 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// A function that cudaLaunchKernel knows: it takes one parameter.
+// A function that cudaLaunchKernel knows. Its parameters come one behind another.
 struct Kernel {
-  size_t parameter_bytes;
+  std::vector<size_t> parameter_bytes;
   std::function<Traffic(const void* parameter, uint32_t blocks, uint32_t threads)> run;
 };
 TERSE_FAKE void add_kernel(const void* function, Kernel kernel);

@@ -1,6 +1,9 @@
 // Kernel launches, on the stream's own thread; and what can be asked of a device.
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <set>
 
 #include "counts.h"
 #include "state.h"
@@ -8,7 +11,7 @@
 namespace terse::fake {
 namespace {
 
-constexpr size_t kMaxParameters = 4096, kMaxThreads = 1024;
+constexpr size_t kMaxParameters = 4096, kMaxThreads = 1024, kMaxBlocksAtOnce = 8;
 
 struct Kernels {
   std::mutex mutex;
@@ -43,6 +46,30 @@ void run(void* context) {
   }
 }
 
+cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                   cudaStream_t stream) {
+  const auto kernel = find_kernel(function);
+  if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (arguments == nullptr) return cudaErrorInvalidValue;
+  if (grid.x == 0 || grid.x > 0x7fffffff || grid.y != 1 || grid.z != 1)
+    return cudaErrorInvalidConfiguration;
+  if (block.x == 0 || block.x > kMaxThreads || block.y != 1 || block.z != 1)
+    return cudaErrorInvalidConfiguration;
+  if (shared != 0) return cudaErrorInvalidConfiguration;
+  if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
+  std::vector<char> parameters;
+  for (size_t i = 0; i < kernel->parameter_bytes.size(); ++i) {
+    if (arguments[i] == nullptr) return cudaErrorInvalidValue;
+    const auto* const first = static_cast<const char*>(arguments[i]);
+    parameters.insert(parameters.end(), first, first + kernel->parameter_bytes[i]);
+  }
+  if (parameters.size() > kMaxParameters) return cudaErrorInvalidValue;
+  const Run run_it{kernel, parameters, grid.x, block.x, traffic_count()};
+  return submit(stream, [run_it](cudaStream_t on) {
+    return translate(host().LaunchHostFunc(on, run, new Run(run_it)));
+  });
+}
+
 }  // namespace
 
 void add_kernel(const void* function, Kernel kernel) {
@@ -59,23 +86,20 @@ extern "C" {
 
 TERSE_FAKE cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block,
                                         void** arguments, size_t shared, cudaStream_t stream) {
-  return call("cudaLaunchKernel", [&] {
-    const auto kernel = find_kernel(function);
-    if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
-    if (arguments == nullptr || arguments[0] == nullptr) return cudaErrorInvalidValue;
-    if (kernel->parameter_bytes > kMaxParameters) return cudaErrorInvalidValue;
-    if (grid.x == 0 || grid.x > 0x7fffffff || grid.y != 1 || grid.z != 1)
-      return cudaErrorInvalidConfiguration;
-    if (block.x == 0 || block.x > kMaxThreads || block.y != 1 || block.z != 1)
-      return cudaErrorInvalidConfiguration;
-    if (shared != 0) return cudaErrorInvalidConfiguration;
-    if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
-    const auto* first = static_cast<const char*>(arguments[0]);
-    const Run launch{
-        kernel, {first, first + kernel->parameter_bytes}, grid.x, block.x, traffic_count()};
-    return submit(stream, [launch](cudaStream_t on) {
-      return translate(host().LaunchHostFunc(on, run, new Run(launch)));
-    });
+  return call("cudaLaunchKernel",
+              [&] { return launch(function, grid, block, arguments, shared, stream); });
+}
+
+// All thread blocks of a kernel run at once on this device, whether it is launched so or not.
+TERSE_FAKE cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
+                                           void** arguments) {
+  return call("cudaLaunchKernelExC", [&] {
+    if (config == nullptr) return cudaErrorInvalidValue;
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+      if (config->attrs[i].id != cudaLaunchAttributeCooperative) return cudaErrorInvalidValue;
+    if (config->gridDim.x > kMaxBlocksAtOnce) return cudaErrorCooperativeLaunchTooLarge;
+    return launch(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
+                  config->stream);
   });
 }
 
@@ -104,9 +128,41 @@ TERSE_FAKE cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, 
       case cudaDevAttrMultiProcessorCount:
         *value = 2;
         return cudaSuccess;
+      case cudaDevAttrCooperativeLaunch:
+        *value = 1;
+        return cudaSuccess;
       default:
         return cudaErrorInvalidValue;
     }
+  });
+}
+
+TERSE_FAKE cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
+  return call("cudaDeviceGetPCIBusId", [&] {
+    if (id == nullptr || device < 0 || device >= kDevices) return cudaErrorInvalidValue;
+    std::snprintf(id, static_cast<size_t>(bytes), "0000:%02x:00.0", device);
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return call("cudaDeviceCanAccessPeer", [&] {
+    const bool known = std::min(device, peer) >= 0 && std::max(device, peer) < kDevices;
+    if (can == nullptr || !known) return cudaErrorInvalidDevice;
+    *can = device != peer;
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  return call("cudaDeviceEnablePeerAccess", [&] {
+    if (flags != 0) return cudaErrorInvalidValue;
+    if (peer < 0 || peer >= kDevices || peer == current_device()) return cudaErrorInvalidDevice;
+    static std::mutex mutex;
+    static std::set<std::pair<int, int>> enabled;
+    const std::lock_guard lock(mutex);
+    return enabled.emplace(current_device(), peer).second ? cudaSuccess
+                                                          : cudaErrorPeerAccessAlreadyEnabled;
   });
 }
 
@@ -129,6 +185,8 @@ TERSE_FAKE const char* cudaGetErrorName(cudaError_t error) {
     TERSE_NAME(cudaErrorIllegalAddress)
     TERSE_NAME(cudaErrorLaunchFailure)
     TERSE_NAME(cudaErrorNotPermitted)
+    TERSE_NAME(cudaErrorPeerAccessAlreadyEnabled)
+    TERSE_NAME(cudaErrorCooperativeLaunchTooLarge)
     TERSE_NAME(cudaErrorStreamCaptureUnsupported)
     TERSE_NAME(cudaErrorStreamCaptureInvalidated)
     TERSE_NAME(cudaErrorStreamCaptureMerge)

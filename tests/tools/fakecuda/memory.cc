@@ -1,10 +1,15 @@
 // Memory: garbage at first, between guards that must be intact in the end.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -20,9 +25,15 @@ constexpr std::align_val_t kAlignment{256};
 constexpr size_t kGuard = 256;
 constexpr int kGarbage = 0xa5, kGuardByte = 0x5c, kFreed = 0xdd;
 
+struct Allocation {
+  size_t bytes;
+  int file;  // -1: none
+};
+
 struct Allocations {
   std::mutex mutex;
-  std::unordered_map<void*, size_t> bytes;
+  std::unordered_map<void*, Allocation> all;
+  std::unordered_map<void*, size_t> opened;  // by another process's handle: bytes with the guards
 };
 
 Allocations& allocations() {
@@ -35,9 +46,9 @@ bool is_allocated(const void* memory) {
   Allocations& a = allocations();
   const std::lock_guard lock(a.mutex);
   const auto* at = static_cast<const char*>(memory);
-  return std::ranges::any_of(a.bytes, [&](const auto& allocation) {
+  return std::ranges::any_of(a.all, [&](const auto& allocation) {
     const auto* begin = static_cast<const char*>(allocation.first);
-    return begin <= at && at < begin + allocation.second;
+    return begin <= at && at < begin + allocation.second.bytes;
   });
 }
 
@@ -46,20 +57,41 @@ bool intact(const char* guard) {
                      [](char c) { return static_cast<unsigned char>(c) == kGuardByte; });
 }
 
+// Allocations of that size another process can open: as a file, which it finds by /proc.
+constexpr size_t kShareable = size_t{256} << 10;
+
+struct IpcHandle {
+  int64_t process, file;
+  uint64_t bytes;  // with the guards
+};
+static_assert(sizeof(IpcHandle) <= sizeof(cudaIpcMemHandle_t));
+
+// Returns memory of a file, or null.
+char* map_file(int file, size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
+}
+
 cudaError_t allocate(void** memory, size_t bytes) {
   if (memory == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t refused = check_capture_mode()) return refused;
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
   if (bytes > size_t{1} << 40) return cudaErrorMemoryAllocation;
-  auto* base = static_cast<char*>(::operator new(bytes + 2 * kGuard, kAlignment, std::nothrow));
+  const size_t all = bytes + 2 * kGuard;
+  const int file = bytes < kShareable ? -1 : memfd_create("fakecuda", MFD_CLOEXEC);
+  char* base = nullptr;
+  if (file < 0)
+    base = static_cast<char*>(::operator new(all, kAlignment, std::nothrow));
+  else if (ftruncate(file, static_cast<off_t>(all)) == 0)
+    base = map_file(file, all);
   if (base == nullptr) return cudaErrorMemoryAllocation;
   std::memset(base, kGuardByte, bytes + 2 * kGuard);
   std::memset(base + kGuard, kGarbage, bytes);
   *memory = base + kGuard;
   Allocations& a = allocations();
   const std::lock_guard lock(a.mutex);
-  a.bytes[*memory] = bytes;
+  a.all[*memory] = {bytes, file};
   ++state().allocations;
   return cudaSuccess;
 }
@@ -87,20 +119,26 @@ cudaError_t release(void* memory) {
   if (const cudaError_t refused = check_capture_mode()) return refused;
   if (memory == nullptr) return cudaSuccess;
   wait_for_all_devices();
-  size_t bytes = 0;
+  Allocation found{};
   {
     Allocations& a = allocations();
     const std::lock_guard lock(a.mutex);
-    const auto known = a.bytes.find(memory);
-    if (known == a.bytes.end()) return cudaErrorInvalidValue;
-    bytes = known->second;
-    a.bytes.erase(known);
+    const auto known = a.all.find(memory);
+    if (known == a.all.end()) return cudaErrorInvalidValue;
+    found = known->second;
+    a.all.erase(known);
   }
+  const auto [bytes, file] = found;
   --state().allocations;
   char* base = static_cast<char*>(memory) - kGuard;
   if (!intact(base) || !intact(base + kGuard + bytes)) {
     std::fprintf(stderr, "something was written beside an allocation of %zu bytes\n", bytes);
     std::abort();
+  }
+  if (file >= 0) {
+    munmap(base, bytes + 2 * kGuard);
+    close(file);
+    return cudaSuccess;
   }
   std::memset(base, kFreed, bytes + 2 * kGuard);
   ::operator delete(base, kAlignment);
@@ -117,6 +155,56 @@ TERSE_FAKE cudaError_t cudaMalloc(void** memory, size_t bytes) {
 
 TERSE_FAKE cudaError_t cudaFree(void* memory) {
   return call("cudaFree", [&] { return release(memory); });
+}
+
+TERSE_FAKE cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
+  return call("cudaIpcGetMemHandle", [&] {
+    Allocations& a = allocations();
+    const std::lock_guard lock(a.mutex);
+    const auto known = a.all.find(memory);
+    if (handle == nullptr || known == a.all.end() || known->second.file < 0)
+      return cudaErrorInvalidValue;
+    const IpcHandle own{getpid(), known->second.file, known->second.bytes + 2 * kGuard};
+    std::memset(handle, 0, sizeof *handle);
+    std::memcpy(handle, &own, sizeof own);
+    return cudaSuccess;
+  });
+}
+
+// Not in the process that has exported the memory, as in CUDA.
+TERSE_FAKE cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle,
+                                            unsigned flags) {
+  return call("cudaIpcOpenMemHandle", [&] {
+    IpcHandle theirs;
+    std::memcpy(&theirs, &handle, sizeof theirs);
+    if (memory == nullptr || flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
+    if (theirs.process == getpid()) return cudaErrorDeviceUninitialized;
+    if (const cudaError_t refused = check_capture_mode()) return refused;
+    const std::string path =
+        "/proc/" + std::to_string(theirs.process) + "/fd/" + std::to_string(theirs.file);
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) return cudaErrorMapBufferObjectFailed;
+    char* const base = map_file(file, theirs.bytes);
+    close(file);
+    if (base == nullptr) return cudaErrorMapBufferObjectFailed;
+    *memory = base + kGuard;
+    Allocations& a = allocations();
+    const std::lock_guard lock(a.mutex);
+    a.opened[*memory] = theirs.bytes;
+    return cudaSuccess;
+  });
+}
+
+TERSE_FAKE cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  return call("cudaIpcCloseMemHandle", [&] {
+    Allocations& a = allocations();
+    const std::lock_guard lock(a.mutex);
+    const auto known = a.opened.find(memory);
+    if (known == a.opened.end()) return cudaErrorInvalidValue;
+    munmap(static_cast<char*>(memory) - kGuard, known->second);
+    a.opened.erase(known);
+    return cudaSuccess;
+  });
 }
 
 TERSE_FAKE cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags) {

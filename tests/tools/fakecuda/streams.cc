@@ -56,6 +56,30 @@ bool known_event(cudaEvent_t event) {
   return s.events.contains(event);
 }
 
+// An external record is a graph's own node, whatever stream runs it.
+cudaError_t record_event(cudaEvent_t event, cudaStream_t stream, bool is_external) {
+  if (!known_event(event)) return cudaErrorInvalidResourceHandle;
+  if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
+  count_stream(stream);
+  {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    EventState& at = s.events[event];
+    StreamState& from = s.streams[stream];
+    if (from.context != nullptr && from.context != at.context)
+      return cudaErrorInvalidResourceHandle;
+    if (from.capture != nullptr && from.capture->invalidated)
+      return cudaErrorStreamCaptureInvalidated;
+    at.over = false;
+    at.capture = is_external ? nullptr : from.capture;
+    at.last = is_external ? std::set<size_t>() : from.last;
+    if (at.capture != nullptr) return cudaSuccess;
+  }
+  return submit(stream, [event](cudaStream_t on) {
+    return translate(host().EventRecord(host_event(event), on));
+  });
+}
+
 cudaError_t create_stream(cudaStream_t* stream, bool blocking, int priority = 0) {
   if (stream == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t refused = check_capture_mode()) return refused;
@@ -151,9 +175,16 @@ TERSE_FAKE cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 TERSE_FAKE cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   return call("cudaStreamWaitEvent", [&] {
-    if (flags != 0) return cudaErrorInvalidValue;
+    if (flags != 0 && flags != cudaEventWaitExternal) return cudaErrorInvalidValue;
     if (const cudaError_t wrong = check_stream(stream)) return wrong;
     if (!known_event(event)) return cudaErrorInvalidResourceHandle;
+    if (flags == cudaEventWaitExternal) {
+      count_stream(stream);
+      if (capture_of(stream) == 0) return cudaErrorIllegalState;
+      return submit(stream, [event](cudaStream_t on) {
+        return translate(host().StreamWaitEvent(on, host_event(event)));
+      });
+    }
     bool done = false;
     if (const cudaError_t wrong = wait_in_capture(stream, event, &done)) return wrong;
     count_stream(stream);
@@ -231,27 +262,16 @@ TERSE_FAKE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t fro
 }
 
 TERSE_FAKE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return call("cudaEventRecord", [&] {
-    if (!known_event(event)) return cudaErrorInvalidResourceHandle;
-    if (const cudaError_t wrong = check_stream_context(stream)) return wrong;
-    count_stream(stream);
-    {
-      State& s = state();
-      const std::lock_guard lock(s.mutex);
-      EventState& at = s.events[event];
-      StreamState& from = s.streams[stream];
-      if (from.context != nullptr && from.context != at.context)
-        return cudaErrorInvalidResourceHandle;
-      if (from.capture != nullptr && from.capture->invalidated)
-        return cudaErrorStreamCaptureInvalidated;
-      at.over = false;
-      at.capture = from.capture;
-      at.last = from.last;
-      if (from.capture != nullptr) return cudaSuccess;
-    }
-    return submit(stream, [event](cudaStream_t on) {
-      return translate(host().EventRecord(host_event(event), on));
-    });
+  return call("cudaEventRecord", [&] { return record_event(event, stream, false); });
+}
+
+TERSE_FAKE cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
+                                                unsigned flags) {
+  return call("cudaEventRecordWithFlags", [&] {
+    const bool is_external = flags == cudaEventRecordExternal;
+    if (flags != 0 && !is_external) return cudaErrorInvalidValue;
+    if (is_external && capture_of(stream) == 0) return cudaErrorIllegalState;
+    return record_event(event, stream, is_external);
   });
 }
 
