@@ -1,7 +1,5 @@
 #include "kernels/fused_kernels.h"
 
-#include <span>
-
 namespace terse::kernels {
 namespace {
 

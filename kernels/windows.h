@@ -50,7 +50,6 @@ class WindowPool {
   class Service {
    public:
     explicit Service(WindowPool& pool);
-    cudaStream_t stream() const { return stream_; }
     // Copies memory of the host, pageable, to a device, or back.
     void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const;
 

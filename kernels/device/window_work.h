@@ -15,8 +15,8 @@ struct WindowCheck {
   uint64_t area[kMaxAreas];  // where each begins in a window
   uint64_t area_bytes;
   uint32_t areas;
-  uint32_t*
-      wrong;  // by rank, in memory that the host reads: not 0: what it has stored is not there
+  // By rank, in memory that the host reads; not 0: what the rank has stored is not there.
+  uint32_t* wrong;
 };
 
 // Name of a call that a rank does in steps, for peers that wait in a fused one.
