@@ -198,11 +198,9 @@ class CudaBackend final : public Backend {
     return first == second && kernels::find_fused_kernel(id) != nullptr;
   }
   std::shared_ptr<void> permit_windows() override { return windows_.permit(); }
-  std::unique_ptr<Windows> make_windows(int rank, int ranks, size_t area_bytes,
-                                        const Windows::Kinds& kinds) override {
+  std::unique_ptr<Windows> make_windows(const WindowRequest& request) override {
     return std::make_unique<cuda::GpuWindows>(
-        cuda::GpuWindows::Means{device_, launcher(), windows_, visible_}, rank, ranks, area_bytes,
-        kinds);
+        cuda::GpuWindows::Means{device_, launcher(), windows_, visible_}, request);
   }
   void fuse(Stream stream, const FusedCall& call) override {
     const OnDevice on(device_);

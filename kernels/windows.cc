@@ -1,6 +1,9 @@
 #include "kernels/windows.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -17,13 +20,14 @@ using kernels::WindowHeader;
 
 struct Handle {
   cudaIpcMemHandle_t ipc;
-  uint64_t has_ipc;
   uint64_t process;  // nonce
+  uint64_t process_namespace;
   uint64_t address;
   uint64_t gpu;  // which it is, in all processes
   uint64_t nonce, bytes;
-  int32_t device;  // number in its process
-  uint32_t blocks;
+  int32_t process_number;  // in its namespace
+  int32_t device;          // number in its process
+  uint32_t blocks, has_ipc;
 };
 static_assert(sizeof(Handle) <= sizeof(WindowHandle));
 
@@ -141,16 +145,16 @@ bool WindowPool::is_left(const Block& block) {
   return true;
 }
 
-GpuWindows::GpuWindows(const Means& means, int rank, int ranks, size_t area_bytes,
-                       const Kinds& kinds)
+GpuWindows::GpuWindows(const Means& means, const WindowRequest& request)
     : means_(means),
-      rank_(rank),
-      ranks_(ranks),
-      area_bytes_(area_bytes),
-      kinds_(kinds),
+      rank_(request.rank),
+      ranks_(request.ranks),
+      area_bytes_(request.area_bytes),
+      kinds_(request.kinds),
+      may_share_gpu_(request.may_share_gpu),
       nonce_(draw_nonce()) {
-  if (static_cast<size_t>(ranks) > kernels::kMaxWindows)
-    fail(ncclInvalidUsage, "{} ranks are more than {}", ranks, kernels::kMaxWindows);
+  if (static_cast<size_t>(ranks_) > kernels::kMaxWindows)
+    fail(ncclInvalidUsage, "{} ranks are more than {}", ranks_, kernels::kMaxWindows);
   const OnDevice on(means_.device);
   const DuringCapture relaxed;
   int cooperates = 0;
@@ -160,7 +164,7 @@ GpuWindows::GpuWindows(const Means& means, int rank, int ranks, size_t area_byte
     fail(ncclSystemError, "device {} does not run all of a kernel at once", means_.device.number);
   blocks_ = means_.launcher.fused_blocks();
   block_ = means_.pool.take(kernels::kWindowHeaderBytes + bytes(area_bytes_, kinds_));
-  of_rank_[rank] = block_.memory;
+  of_rank_[rank_] = block_.memory;
   try {
     words_ = new (means_.visible.take(sizeof(Words))) Words{};
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -172,6 +176,7 @@ GpuWindows::GpuWindows(const Means& means, int rank, int ranks, size_t area_byte
 }
 
 GpuWindows::~GpuWindows() {
+  peers_ends_.clear();
   const OnDevice on(means_.device, std::nothrow);
   const DuringCapture relaxed;
   destroy();
@@ -181,14 +186,16 @@ WindowHandle GpuWindows::handle() const {
   const OnDevice on(means_.device);
   const DuringCapture relaxed;
   Handle own{.ipc = {},
-             .has_ipc = 0,
              .process = process_nonce(),
+             .process_namespace = process_namespace(),
              .address = reinterpret_cast<uintptr_t>(block_.memory),
              .gpu = gpu_of(means_.device),
              .nonce = nonce_,
              .bytes = block_.bytes,
+             .process_number = getpid(),
              .device = means_.device.number,
-             .blocks = blocks_};
+             .blocks = blocks_,
+             .has_ipc = 0};
   // Ranks of one process do without.
   const cudaError_t exported = cudaIpcGetMemHandle(&own.ipc, block_.memory);
   forget(exported);
@@ -209,9 +216,11 @@ void GpuWindows::open(std::span<const WindowHandle> by_rank) {
 
 void GpuWindows::open(int peer, const WindowHandle& handle) {
   const Handle theirs = decode(handle);
-  if (theirs.gpu == gpu_of(means_.device))
-    fail(ncclSystemError, "rank {} shares this rank's GPU", peer);
-  if (theirs.process == process_nonce()) {
+  const bool shares = theirs.gpu == gpu_of(means_.device);
+  if (shares && !may_share_gpu_) fail(ncclSystemError, "rank {} shares this rank's GPU", peer);
+  if (theirs.process == process_nonce() && shares) {
+    of_rank_[peer] = reinterpret_cast<char*>(theirs.address);
+  } else if (theirs.process == process_nonce()) {
     int can = 0;
     check(cudaDeviceCanAccessPeer(&can, means_.device.number, theirs.device),
           "cudaDeviceCanAccessPeer");
@@ -235,6 +244,11 @@ void GpuWindows::open(int peer, const WindowHandle& handle) {
            peer, cudaGetErrorName(opened));
     of_rank_[peer] = static_cast<char*>(memory);
     by_ipc_[peer] = true;
+    // Elsewhere the number is another process's.
+    if (theirs.process_namespace != 0 && theirs.process_namespace == process_namespace())
+      peers_ends_.emplace_back(theirs.process_number, [this, peer] {
+        std::atomic_ref(words_->left).fetch_or(1u << peer, std::memory_order_release);
+      });
   }
   nonces_[peer] = theirs.nonce;
   blocks_ = std::min(blocks_, theirs.blocks);
@@ -242,6 +256,7 @@ void GpuWindows::open(int peer, const WindowHandle& handle) {
 
 void GpuWindows::fill(kernels::Exchange& exchange) const {
   std::ranges::copy(of_rank_, exchange.window);
+  exchange.left = &words_->left;
   exchange.ranks = static_cast<uint32_t>(ranks_);
   exchange.self = static_cast<uint32_t>(rank_);
   exchange.max_warps = blocks_ * kernels::kWarps;
@@ -250,7 +265,7 @@ void GpuWindows::fill(kernels::Exchange& exchange) const {
 void GpuWindows::write_pattern() {
   block_.ranks = static_cast<uint32_t>(ranks_);
   block_.self = static_cast<uint32_t>(rank_);
-  has_run_ = true;
+  is_used_ = true;
   const OnDevice on(means_.device);
   const DuringCapture relaxed;
   kernels::WindowCheck check{.area_bytes = area_bytes_, .wrong = words_->wrong};
@@ -284,6 +299,8 @@ void GpuWindows::check_pattern() {
   if (!has_ended(kPatience))
     fail(ncclSystemError, "what the ranks have written into their windows has not arrived in {} s",
          kPatience.count());
+  if (words_->wrong[rank_] != 0)
+    fail(ncclSystemError, "a rank has left before all windows were tried");
   each_peer([&](int peer) {
     if (words_->wrong[peer] != 0)
       fail(ncclSystemError, "what rank {} has written into the window is not there", peer);
@@ -335,6 +352,15 @@ void GpuWindows::fuse(cudaStream_t stream, const FusedCall& call, bool is_record
         "cudaEventRecordWithFlags");
 }
 
+void GpuWindows::mark_gone(char* window) const {
+  WindowHeader::FromRank& there = header_of(window)->from[rank_];
+  const WindowPool::Service service(means_.pool);
+  service.copy(&there.number_in_steps, &kernels::kBehindAll, sizeof kernels::kBehindAll,
+               cudaMemcpyHostToDevice);
+  constexpr uint32_t kGone = 1;
+  service.copy(&there.gone, &kGone, sizeof kGone, cudaMemcpyHostToDevice);
+}
+
 // A check that waits in vain is ended; calls are done, or have been. Where not all ranks have
 // opened all windows nobody has written there, nor may anybody later.
 void GpuWindows::destroy() noexcept {
@@ -342,20 +368,10 @@ void GpuWindows::destroy() noexcept {
     reinterpret_cast<volatile uint32_t&>(words_->abort) = 1;
     if (stream_ != nullptr) forget(cudaStreamSynchronize(stream_));
   }
-  codec::CallHeader left{};
-  left.word[codec::CallHeader::kSender] = static_cast<uint32_t>(rank_);
-  const uint32_t gone = 1;
   each_peer([&](int peer) {
     if (of_rank_[peer] == nullptr) return;
-    if (has_run_) try {
-        WindowHeader::FromRank& there = header_of(of_rank_[peer])->from[rank_];
-        const WindowPool::Service service(means_.pool);
-        const auto send = [&](auto& to, const auto& value) {
-          service.copy(&to, &value, sizeof to, cudaMemcpyHostToDevice);
-        };
-        send(there.in_steps, left);
-        send(there.number_in_steps, kernels::kBehindAll);
-        send(there.gone, gone);
+    if (is_used_) try {
+        mark_gone(of_rank_[peer]);
       } catch (const std::exception&) {
         // The peer keeps the memory.
       }

@@ -6,11 +6,13 @@
 
 #include <array>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "backend/process_watch.h"
 #include "backend/windows.h"
 #include "kernels/device.h"
 #include "kernels/device/exchange.h"
@@ -81,7 +83,7 @@ class GpuWindows final : public Windows {
   };
 
   // Throws Error.
-  GpuWindows(const Means& means, int rank, int ranks, size_t area_bytes, const Kinds& kinds);
+  GpuWindows(const Means& means, const WindowRequest& request);
   ~GpuWindows() override;
 
   WindowHandle handle() const override;
@@ -104,10 +106,11 @@ class GpuWindows final : public Windows {
   void fuse(cudaStream_t stream, const FusedCall& call, bool is_recorded);
 
  private:
-  // Words that the host and the check's kernel share.
+  // Words that the host and the kernels share.
   struct Words {
-    uint32_t abort;
-    uint32_t wrong[kernels::kMaxWindows];
+    uint32_t abort;                        // not 0: the check ends
+    uint32_t left;                         // a bit of each rank whose process has ended
+    uint32_t wrong[kernels::kMaxWindows];  // by rank, of the check; its own: it was in vain
   };
 
   template <class Visit>
@@ -115,6 +118,8 @@ class GpuWindows final : public Windows {
     for (int k = 1; k < ranks_; ++k) visit((rank_ + k) % ranks_);
   }
   void open(int peer, const WindowHandle& handle);
+  // Notes in a peer's window that this rank has left.
+  void mark_gone(char* window) const;
   size_t area_offset(size_t number) const;
   void fill(kernels::Exchange& exchange) const;
   bool has_ended(std::chrono::seconds patience) const;
@@ -124,6 +129,7 @@ class GpuWindows final : public Windows {
   const int rank_, ranks_;
   const size_t area_bytes_;
   const Kinds kinds_;
+  const bool may_share_gpu_;
   const uint64_t nonce_;
   WindowPool::Block block_;
   std::array<char*, kernels::kMaxWindows> of_rank_{};
@@ -134,8 +140,9 @@ class GpuWindows final : public Windows {
   cudaStream_t stream_ = nullptr;  // of the check
   cudaEvent_t last_ = nullptr;     // end of the last call
   bool has_recorded_ = false;
-  bool has_run_ = false;  // all ranks have opened all windows, and may write there
+  bool is_used_ = false;  // all ranks have opened all windows, and may write there
   GpuWindows* earlier_ = nullptr;
+  std::list<ProcessWatch> peers_ends_;
 };
 
 }  // namespace terse::cuda

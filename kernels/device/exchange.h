@@ -11,7 +11,9 @@ namespace terse::kernels {
 struct Exchange {
   char* window[kMaxWindows];  // by rank, aligned as any memory of CUDA's
   const uint32_t* abort;      // read while the kernel waits; not 0: it ends without a result
-  uint64_t slot_bytes;        // between the two slots of an area, a multiple of 256; 0: it has one
+  const uint32_t*
+      left;             // likewise: a bit of each rank that the host knows to have left; null: none
+  uint64_t slot_bytes;  // between the two slots of an area, a multiple of 256; 0: it has one
   uint32_t ranks, self;
   uint32_t max_warps;               // of any kernel on these windows
   uint32_t pushes, makes;           // pieces of the batch, in this order; the rest are takes

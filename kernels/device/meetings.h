@@ -2,8 +2,9 @@
 // there, and waits for theirs.
 //
 // Flags count the laps of a unit over all calls, on the device, so that a graph may replay them. A
-// flag has the digest of its call. If a peer's differs, no unit writes a result, the first one
-// reports both calls, and all later kernels on the window end at once, as after an abort.
+// flag has the digest of its call. If a peer's differs, no unit writes a result, and the first one
+// reports both calls. Each unit that waits for a rank which has left reports that. All later
+// kernels on the window end at once then, as after an abort.
 #pragma once
 
 #include "kernels/arch/arch.h"
@@ -58,7 +59,7 @@ class Meetings {
  public:
   // `vote`: memory of the thread block.
   TERSE_DEVICE Meetings(const Unit& unit, const Exchange& exchange, uint32_t& vote)
-      : unit_(unit), exchange_(exchange), vote_(vote), own_(header(exchange.self)->unit) {}
+      : unit_(unit), exchange_(exchange), vote_(vote) {}
 
   TERSE_DEVICE WindowHeader* header(uint32_t rank) const {
     return reinterpret_cast<WindowHeader*>(exchange_.window[rank]);
@@ -67,14 +68,10 @@ class Meetings {
   // Returns true if the unit has no call to make any more. All its threads ask.
   TERSE_DEVICE bool is_left() const { return unit_.any(unit_.thread() == 0 && is_over(), vote_); }
 
-  // The first unit learns of all that ends a call, and the others learn of it by its flag.
+  // Ends the call on all units, and all later ones, if it is the first unit that leaves: it learns
+  // of all that ends a call but of what report_left() says, and has reported it.
   TERSE_DEVICE void give_up() const {
-    if (unit_.thread() != 0) return;
-    uint32_t* const gives_up = &own_[unit_.index()].gives_up;
-    if (unit_.index() == 0)
-      simt::relaxed_store(gives_up, 1);
-    else
-      simt::store(gives_up, uint32_t{1});
+    if (unit_.index() == 0 && unit_.thread() == 0) end_all();
   }
 
   // Raises the unit's flag at all peers, behind what it has stored, and waits for theirs. Returns
@@ -98,13 +95,13 @@ class Meetings {
   }
 
  private:
-  // Returns true if this rank has left a call, whose places peers may still read: by the host's
-  // word, or by a mismatch, of which the first unit knows.
+  // Returns true if this rank has left a call, whose places peers may still read: also one on other
+  // windows, which the first unit finds reported.
   TERSE_DEVICE bool is_over() const {
-    if (simt::relaxed_load(exchange_.abort) != 0) return true;
-    if (simt::relaxed_load(&own_[0].gives_up) != 0) return true;
-    return unit_.index() == 0 && exchange_.report != nullptr &&
-           simt::relaxed_load(&exchange_.report->found) != 0;
+    if (is_in_vain()) return true;
+    const codec::Mismatch* const report = exchange_.report;
+    return unit_.index() == 0 && report != nullptr &&
+           (simt::relaxed_load(&report->found) != 0 || simt::relaxed_load(&report->left) != 0);
   }
 
   TERSE_DEVICE void name_call(uint32_t peer) const {
@@ -131,9 +128,13 @@ class Meetings {
       if (spins % simt::kSpinsPerLook == 0) {
         if (is_in_vain()) return false;
         // In this order: a peer comes to a later call in steps, or leaves, after this one.
-        const codec::CallHeader* const instead = call_instead(theirs);
-        if (instead != nullptr && !has_come(simt::relaxed_load(flag), epoch)) {
-          other = instead;
+        const uint64_t in_steps = simt::acquire(&theirs.number_in_steps);
+        const bool has_left = in_steps == kBehindAll || is_known_to_have_left(peer);
+        if ((has_left || is_instead(in_steps)) && !has_come(simt::relaxed_load(flag), epoch)) {
+          if (has_left)
+            report_left(peer);
+          else
+            other = &theirs.in_steps;
           return false;
         }
       }
@@ -146,19 +147,29 @@ class Meetings {
     return static_cast<int32_t>(static_cast<uint32_t>(flag) - epoch) >= 0;
   }
 
-  // Returns true if the host has ended all calls, or the first unit gives up.
+  // Returns true if the host has ended all calls, or a unit of the rank gives up.
   TERSE_DEVICE bool is_in_vain() const {
     return simt::relaxed_load(exchange_.abort) != 0 ||
-           (unit_.index() != 0 && simt::relaxed_load(&own_[0].gives_up) != 0);
+           simt::relaxed_load(&header(exchange_.self)->gives_up) != 0;
   }
 
-  // Returns what a peer does in place of this call: one in steps, this or a later one; or it has
-  // left, which is behind all calls. Null: neither.
-  TERSE_DEVICE const codec::CallHeader* call_instead(const WindowHeader::FromRank& theirs) const {
-    if (unit_.index() != 0) return nullptr;
-    const uint64_t own = exchange_.number != 0 ? exchange_.number : kBehindAll;
-    return simt::acquire(&theirs.number_in_steps) >= own ? &theirs.in_steps : nullptr;
+  // Returns true if a peer does this call in steps, or a later one, of which the first unit knows.
+  TERSE_DEVICE bool is_instead(uint64_t number_in_steps) const {
+    return unit_.index() == 0 && exchange_.number != 0 && number_in_steps >= exchange_.number;
   }
+
+  // Returns true if the host has seen the end of a peer's process.
+  TERSE_DEVICE bool is_known_to_have_left(uint32_t peer) const {
+    return exchange_.left != nullptr && (simt::relaxed_load(exchange_.left) >> peer & 1) != 0;
+  }
+
+  // Any unit may, and any of those that do is heard.
+  TERSE_DEVICE void report_left(uint32_t peer) const {
+    if (exchange_.report != nullptr) simt::release_to_host(&exchange_.report->left, peer + 1);
+    end_all();
+  }
+
+  TERSE_DEVICE void end_all() const { simt::relaxed_store(&header(exchange_.self)->gives_up, 1); }
 
   // Reports a peer's call, of those that lanes have found the first one, unless there is a report.
   TERSE_DEVICE void report_one(const codec::CallHeader* other) const {
@@ -181,7 +192,6 @@ class Meetings {
   const Unit unit_;
   const Exchange& exchange_;
   uint32_t& vote_;
-  WindowHeader::Unit* const own_;
 };
 
 }  // namespace terse::kernels

@@ -26,14 +26,13 @@ struct WindowHeader {
   struct Unit {
     uint32_t epoch[2];  // laps of the unit with a meeting, over all calls, by Meeting
     uint32_t turns;  // calls that used a slot, which is the number's last bit: of all warps alike
-    uint32_t
-        gives_up;  // not 0: the unit has left a call, or not begun it; a flag of the first unit
   };
   // Written by another rank.
   struct FromRank {
     codec::CallHeader call;      // that it has come to, before its first unit's flag
-    codec::CallHeader in_steps;  // that it does in steps; without a mark: it has left
-    uint64_t number_in_steps;    // of that on the communicator, a flag behind it; 0: none
+    codec::CallHeader in_steps;  // that it does in steps
+    uint64_t number_in_steps;    // of that on the communicator, a flag behind it; 0: none;
+                                 // kBehindAll: the rank has left
     uint32_t gone;               // not 0: the rank writes nothing more here
     uint32_t reserved[13];
   };
@@ -41,6 +40,9 @@ struct WindowHeader {
   // Flags by meeting, unit and rank, each written by that rank alone: the unit's epoch there, and
   // in the upper half the digest of the call.
   uint64_t flag[2][kMaxUnits][kMaxWindows];
+  // The rank's own, not 0: it has left a call, or not begun it.
+  uint32_t gives_up;
+  uint32_t reserved[15];
   FromRank from[kMaxWindows];
 };
 

@@ -29,6 +29,12 @@ TERSE_DEVICE CheckedWord checked_word(const WindowCheck& check, uint32_t owner, 
   return {reinterpret_cast<uint64_t*>(begin + offset), value};
 }
 
+// Ends a check that is in vain, so that the rank's own words count as wrong.
+TERSE_DEVICE void give_up(const WindowCheck& check, const Meetings& meetings, const Unit& unit) {
+  if (unit.thread() == 0) simt::store(&check.wrong[check.exchange.self], uint32_t{1});
+  meetings.give_up();
+}
+
 // Runs on the first thread block, of which there are as many as fused calls have.
 TERSE_DEVICE void check_window(const WindowCheck& check, uint32_t& vote) {
   if (simt::block_index() != 0) return;
@@ -46,7 +52,7 @@ TERSE_DEVICE void check_window(const WindowCheck& check, uint32_t& vote) {
       const CheckedWord word = checked_word(check, peer, self, i % words, round);
       if (peer != self) simt::store(word.at, word.value);
     }
-    if (!meetings.meet(Meeting::kFirst, epoch, epoch)) return meetings.give_up();
+    if (!meetings.meet(Meeting::kFirst, epoch, epoch)) return give_up(check, meetings, unit);
     TERSE_NO_UNROLL
     for (uint32_t peer = 0; peer < exchange.ranks; ++peer) {
       bool is_wrong = false;
@@ -58,7 +64,7 @@ TERSE_DEVICE void check_window(const WindowCheck& check, uint32_t& vote) {
       const bool any = simt::ballot(is_wrong) != 0;
       if (any && unit.thread() == 0) simt::store(&check.wrong[peer], uint32_t{1});
     }
-    if (!meetings.meet(Meeting::kSecond, epoch, epoch)) return meetings.give_up();
+    if (!meetings.meet(Meeting::kSecond, epoch, epoch)) return give_up(check, meetings, unit);
   }
   if (unit.thread() != 0) return;
   WindowHeader::Unit& state = meetings.header(self)->unit[0];

@@ -136,12 +136,9 @@ class Backend {
   // Returns the permit of a communicator to have windows, held as long as it has any. Throws Error
   // if others hold all of them.
   virtual std::shared_ptr<void> permit_windows() { return nullptr; }
-  // Makes a rank's own window, with areas of so many bytes. Null: the machine has no windows.
-  // Throws Error where there is no memory.
-  virtual std::unique_ptr<Windows> make_windows(int /*rank*/, int /*ranks*/, size_t /*area_bytes*/,
-                                                const Windows::Kinds&) {
-    return nullptr;
-  }
+  // Makes a rank's own window. Null: the machine has no windows. Throws Error where there is no
+  // memory.
+  virtual std::unique_ptr<Windows> make_windows(const WindowRequest&) { return nullptr; }
   virtual bool has_windows() const { return false; }
   // Returns true if fused calls may be of these formats; `second`: of sums on their way to all.
   virtual bool fuses(const codec::Spec& /*first*/, const codec::Spec& /*second*/,

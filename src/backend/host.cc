@@ -112,9 +112,8 @@ class HostBackend final : public Backend {
   }
 
   bool has_windows() const override { return true; }
-  std::unique_ptr<Windows> make_windows(int rank, int ranks, size_t area_bytes,
-                                        const Windows::Kinds& kinds) override {
-    return make_host_windows(rank, ranks, area_bytes, kinds);
+  std::unique_ptr<Windows> make_windows(const WindowRequest& request) override {
+    return make_host_windows(request);
   }
   void fuse(Stream stream, const FusedCall& call) override {
     enqueue(stream, call, [](const FusedCall& call) { terse::run(call); });

@@ -117,19 +117,19 @@ class Living {
 
 class HostWindows final : public Windows {
  public:
-  HostWindows(int rank, int ranks, size_t area_bytes, const Kinds& kinds)
-      : rank_(rank),
-        ranks_(ranks),
-        area_bytes_(area_bytes),
-        kinds_(kinds),
+  explicit HostWindows(const WindowRequest& request)
+      : rank_(request.rank),
+        ranks_(request.ranks),
+        area_bytes_(request.area_bytes),
+        kinds_(request.kinds),
         bytes_(kHeaderBytes + kAreas * area_bytes_),
         nonce_(uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
         file_(memfd_create(kName, MFD_CLOEXEC)) {
     const int failed = reserve();
-    if (failed != 0 || !of_rank_[rank].map(file_.number(), bytes_))
-      fail(ncclSystemError, "a window of {} B is not to be had: {}", bytes(area_bytes_, kinds),
+    if (failed != 0 || !of_rank_[rank_].map(file_.number(), bytes_))
+      fail(ncclSystemError, "a window of {} B is not to be had: {}", bytes(area_bytes_, kinds_),
            std::strerror(failed != 0 ? failed : errno));
-    header(rank).nonce = nonce_;
+    header(rank_).nonce = nonce_;
     Living::living().add(this);
   }
   ~HostWindows() override {
@@ -426,11 +426,10 @@ void leave_windows_at_exit() {
   (void)registered;
 }
 
-std::unique_ptr<Windows> make_host_windows(int rank, int ranks, size_t area_bytes,
-                                           const Windows::Kinds& kinds) {
-  if (static_cast<size_t>(ranks) > kMaxRanks)
-    fail(ncclInvalidUsage, "{} ranks are more than {}", ranks, kMaxRanks);
-  return std::make_unique<HostWindows>(rank, ranks, area_bytes, kinds);
+std::unique_ptr<Windows> make_host_windows(const WindowRequest& request) {
+  if (static_cast<size_t>(request.ranks) > kMaxRanks)
+    fail(ncclInvalidUsage, "{} ranks are more than {}", request.ranks, kMaxRanks);
+  return std::make_unique<HostWindows>(request);
 }
 
 void run(const FusedCall& call) {

@@ -11,8 +11,7 @@ namespace terse {
 void leave_windows_at_exit();
 
 // Areas have a multiple of 256 bytes. Throws Error where there is no memory.
-std::unique_ptr<Windows> make_host_windows(int rank, int ranks, size_t area_bytes,
-                                           const Windows::Kinds& kinds);
+std::unique_ptr<Windows> make_host_windows(const WindowRequest& request);
 
 // Does a fused call on host windows, waiting for the peers. If calls differ, or a wait is in vain,
 // it writes no result and calls call.failed(), as do all later calls on these windows.

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 namespace terse {
@@ -10,20 +11,21 @@ namespace terse {
 class Process {
  public:
   Process() = default;
-  explicit Process(pid_t id) : id_(id), begin_(state().begin) {}
+  explicit Process(pid_t id);
 
-  // Returns false if it has ended, though nobody has waited for it yet.
+  // Returns false if it has ended, though nobody has waited for it yet; true if that cannot be
+  // read.
   bool lives() const;
 
  private:
   struct State {
-    char letter = 0;         // 0: there is no such process
-    std::string begin = {};  // of the process, in ticks
+    bool has_ended;
+    std::string begin;  // of the process, in ticks
   };
-  State state() const;
+  std::optional<State> state() const;  // empty: it cannot be read
 
   pid_t id_ = 0;
-  std::string begin_;
+  std::string begin_;  // empty: not known
 };
 
 }  // namespace terse

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace terse {
 
@@ -16,6 +17,8 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int number() const { return file_; }
+  // Hands the descriptor over to the caller.
+  int release() { return std::exchange(file_, -1); }
   void close() {
     if (file_ >= 0) ::close(file_);
     file_ = -1;

@@ -71,6 +71,14 @@ class Windows {
   virtual bool counts_turns() const { return false; }
 };
 
+// Window that a rank asks a backend for.
+struct WindowRequest {
+  int rank, ranks;
+  size_t area_bytes;
+  Windows::Kinds kinds;
+  bool may_share_gpu = false;  // with other ranks, whose kernels may wait for its own to end
+};
+
 // Fused call on one rank. Places are bound: pushes write into the peers' areas.
 struct FusedCall {
   // What a make has packed into the own area, which goes to the same place of all peers.

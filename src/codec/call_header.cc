@@ -17,8 +17,10 @@ CallHeader received(const HeaderWork& work, uint32_t index) {
 }  // namespace
 
 bool is_found(const Mismatch& mismatch) {
-  return std::atomic_ref(const_cast<uint32_t&>(mismatch.found)).load(std::memory_order_acquire) !=
-         0;
+  const auto load = [](const uint32_t& word) {
+    return std::atomic_ref(const_cast<uint32_t&>(word)).load(std::memory_order_acquire);
+  };
+  return load(mismatch.found) != 0 || load(mismatch.left) != 0;
 }
 
 void report(Mismatch& mismatch, const CallHeader& own, const CallHeader& other) {

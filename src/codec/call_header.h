@@ -19,11 +19,11 @@ struct CallHeader {
   bool operator==(const CallHeader&) const = default;
 };
 
-// The first mismatch, in memory that the host can read. `found` is written last. If `other` is no
-// header, its sender has left.
+// The first mismatch, in memory that the host can read.
 struct Mismatch {
-  uint32_t found;
-  CallHeader own, other;
+  uint32_t found;         // not 0: two calls that differ; written last
+  uint32_t left;          // 1 + a rank that has left, for which a call waited; 0: none
+  CallHeader own, other;  // if found
 };
 
 // A stage of the comparison. Memory has slots of a header each: the verdict, a word that is not 0

@@ -22,8 +22,8 @@ constexpr size_t kBytes = 64 << 10;
 
 // Two ranks in this process.
 struct Pair {
-  std::unique_ptr<Windows> of[2] = {make_host_windows(0, 2, kBytes, kAll),
-                                    make_host_windows(1, 2, kBytes, kAll)};
+  std::unique_ptr<Windows> of[2] = {make_host_windows({0, 2, kBytes, kAll}),
+                                    make_host_windows({1, 2, kBytes, kAll})};
   WindowHandle handles[2] = {of[0]->handle(), of[1]->handle()};
 
   void open() {
@@ -83,7 +83,7 @@ TEST(HostWindows, OpenNoWindowOfAnother) {
 
 TEST(HostWindows, OfSizesThatDifferAreNotOpened) {
   Pair pair;
-  const auto other = make_host_windows(1, 2, 2 * kBytes, kAll);
+  const auto other = make_host_windows({1, 2, 2 * kBytes, kAll});
   pair.handles[1] = other->handle();
   EXPECT_EQ(error_of([&] { pair.of[0]->open(pair.handles); }),
             "the window of rank 1 is out of reach");
@@ -122,7 +122,7 @@ TEST_P(HowItEnds, ThePeersLearnOfIt) {
   ASSERT_EQ(pipe(pipes[0]) + pipe(pipes[1]), 0);
   const pid_t child = fork();
   const auto rank = static_cast<size_t>(child == 0);
-  const auto windows = make_host_windows(static_cast<int>(rank), 2, kBytes, kAll).release();
+  const auto windows = make_host_windows({static_cast<int>(rank), 2, kBytes, kAll}).release();
   WindowHandle handles[2];
   handles[rank] = windows->handle();
   ASSERT_EQ(write(pipes[rank][1], &handles[rank], sizeof(WindowHandle)),
@@ -153,13 +153,17 @@ TEST(HostWindows, LeaveNothing) {
 }
 
 TEST(HostWindows, OfMoreThanSixteenRanksThereAreNone) {
-  EXPECT_EQ(error_of([] { make_host_windows(0, 17, kBytes, kAll); }), "17 ranks are more than 16");
+  EXPECT_EQ(error_of([] {
+              make_host_windows({0, 17, kBytes, kAll});
+            }),
+            "17 ranks are more than 16");
 }
 
 TEST(HostWindows, WithoutMemoryAreAnError) {
-  EXPECT_NE(
-      error_of([] { make_host_windows(0, 2, size_t{1} << 46, kAll); }).find("is not to be had"),
-      std::string::npos);
+  EXPECT_NE(error_of([] {
+              make_host_windows({0, 2, size_t{1} << 46, kAll});
+            }).find("is not to be had"),
+            std::string::npos);
 }
 
 }  // namespace

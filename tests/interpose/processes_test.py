@@ -218,7 +218,6 @@ class Processes(unittest.TestCase):
                     self.assertIn(part, lines[0][2])
         self.assertGreater(said, 0)
 
-    @unittest.skipIf(ALWAYS.get("TERSE_FUSE") == "on", "a kernel waits for a killed rank until it is aborted")
     def test_a_killed_rank_ends_as_an_error_on_the_others(self):
         for attempt in range(3):
             job = Job([{"TERSE_SCHEME": "int8"}] * 3, count=2_000_000, rounds=1_000_000)

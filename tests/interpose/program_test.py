@@ -148,7 +148,6 @@ class Programs(unittest.TestCase):
             self.assertIn(code, (0, FAILED), f"rank {victim} was killed: {error}")
         return sum(code == FAILED for code, _, _ in results)
 
-    @unittest.skipIf(ALWAYS.get("TERSE_FUSE") == "on", "a kernel waits for a killed rank until it is aborted")
     def test_a_rank_killed_anywhere_ends_as_an_error_on_the_others(self):
         failed = 0
         for seed in list(SEEDS)[:6]:

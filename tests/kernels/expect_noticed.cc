@@ -17,7 +17,7 @@ using simt::Planter;
 
 // Trials until a mistake counts as unnoticed. (Most are noticed by the first. That one lane gets
 // another's statistics changes nothing where a third one has the extremes.)
-constexpr size_t kEnough = 100;
+constexpr size_t kEnough = 250;
 
 // A trial that passes a call, and one of its passes: by which thread, and its number among all.
 struct Passing {

@@ -17,17 +17,16 @@ using oracle::Bytes;
 void add_to(simt::Machine& machine, Windows& windows, uint32_t units, bool are_filled = false) {
   for (size_t rank = 0; rank < windows.all().size(); ++rank) {
     const Window& w = windows.all()[rank];
-    const auto add = [&](auto& first, const char* what) {
-      machine.windows.push_back({&first, units * sizeof first,
+    const auto add = [&](auto& first, size_t count, const char* what) {
+      machine.windows.push_back({&first, count * sizeof first,
                                  "rank " + std::to_string(rank) + "'s " + what,
-                                 units * sizeof first});
+                                 count * sizeof first});
     };
-    add(w.header().unit[0], "units");
-    add(w.header().flag[0][0], "flags of first meetings");
-    add(w.header().flag[1][0], "flags of second meetings");
-    machine.windows.push_back({&w.header().from, sizeof w.header().from,
-                               "rank " + std::to_string(rank) + "'s calls",
-                               sizeof w.header().from});
+    add(w.header().unit[0], units, "units");
+    add(w.header().flag[0][0], units, "flags of first meetings");
+    add(w.header().flag[1][0], units, "flags of second meetings");
+    add(w.header().gives_up, 1, "end");
+    add(w.header().from, 1, "calls");
     const auto bytes = static_cast<size_t>(w.end - w.areas[0]);
     machine.windows.push_back(
         {w.areas[0], bytes, "rank " + std::to_string(rank) + "'s areas", are_filled ? bytes : 0});
@@ -48,12 +47,10 @@ simt::Kernel kernel_of(const FusedRank& rank, const simt::Launch& launch) {
   return make(rank.batch().batch, rank.batch().exchange, launch);
 }
 
-// Kernel that names an exchange's call as one in steps.
-simt::Kernel name_in_steps(const Exchange& exchange) {
-  CallInSteps named{.ranks = exchange.ranks,
-                    .self = exchange.self,
-                    .number = exchange.number,
-                    .call = exchange.call};
+// Kernel that names an exchange's call as one in steps, by that number.
+simt::Kernel name_in_steps(const Exchange& exchange, uint64_t number) {
+  CallInSteps named{
+      .ranks = exchange.ranks, .self = exchange.self, .number = number, .call = exchange.call};
   std::ranges::copy(exchange.window, named.window);
   return cpu_name_in_steps(named, {.threads = 32});
 }
@@ -82,6 +79,8 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
   add_to(machine, windows, units);
   machine.windows.push_back({aborts.data(), aborts.size() * sizeof aborts[0], "aborts",
                              aborts.size() * sizeof aborts[0]});
+  uint32_t left = 0;
+  machine.windows.push_back({&left, sizeof left, "ranks that have left", sizeof left});
   std::vector<codec::Mismatch> reports(static_cast<size_t>(run.ranks));
   machine.windows.push_back({reports.data(), reports.size() * sizeof reports[0], "reports",
                              reports.size() * sizeof reports[0]});
@@ -104,18 +103,27 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
       ranks.emplace_back(run, number, rank, fusions[number].by_rank[r], windows, units, &aborts[r]);
       allow(ranks.back().memory(), allowed);
       ranks.back().exchange().report = &reports[r];
+      ranks.back().exchange().left = &left;
       name(ranks.back().exchange(), header_of(number, rank));
       ranks.back().exchange().number = static_cast<uint32_t>(number) + 1;
       if (schedule.mistake) schedule.mistake(ranks.back().exchange());
       const bool is_last = number + 1 == run.calls.size();
+      const Exchange& exchange = ranks.back().exchange();
       machine.ranks[r].push_back(schedule.in_steps == r && is_last
-                                     ? name_in_steps(ranks.back().exchange())
+                                     ? name_in_steps(exchange, exchange.number)
                                      : kernel_of(ranks.back(), launch));
+      if (schedule.killed == r && is_last)
+        machine.ranks[r].push_back(
+            schedule.hosts_know
+                ? simt::kernel<uint32_t>({.threads = 1},
+                                         [&left, r](uint32_t&) { simt::release(&left, 1u << r); })
+                : name_in_steps(exchange, kBehindAll));
     }
   }
-  if (schedule.aborts)
+  if (schedule.aborts || schedule.killed)
     machine.ranks.push_back({simt::kernel<uint32_t>({.threads = 1}, [&](uint32_t&) {
-      for (uint32_t& abort : aborts) simt::release(&abort, 1);
+      for (size_t rank = 0; rank < aborts.size(); ++rank)
+        if (schedule.aborts || schedule.killed == rank) simt::release(&aborts[rank], 1);
     })});
   simt::traffic = {};
   simt::run(machine);
@@ -124,12 +132,8 @@ Outcome by_kernels(const FusedRun& run, const Schedule& schedule) {
     std::vector<Bytes>& all = outcome.results.emplace_back();
     for (FusedRank& rank : ranks) all.push_back(rank.finish());
   }
-  for (int rank = 0; rank < run.ranks; ++rank) {
-    uint32_t given_up = 0;
-    for (uint32_t unit = 0; unit < units; ++unit)
-      given_up += windows.of(rank).header().unit[unit].gives_up;
-    outcome.given_up.push_back(given_up);
-  }
+  for (int rank = 0; rank < run.ranks; ++rank)
+    outcome.given_up.push_back(windows.of(rank).header().gives_up != 0);
   return outcome;
 }
 

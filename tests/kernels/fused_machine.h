@@ -13,15 +13,18 @@ struct Schedule {
   uint64_t seed = 0;
   uint32_t blocks = 2;  // of each kernel at most, of which there are some
   const simt::Planter* planter = nullptr;
-  bool aborts = false;                          // the hosts of all ranks, each at some time
-  uint32_t first_epoch = 0;                     // of all units
-  std::optional<size_t> in_steps = {};          // rank that does the last call in steps
+  bool aborts = false;                  // the hosts of all ranks, each at some time
+  uint32_t first_epoch = 0;             // of all units
+  std::optional<size_t> in_steps = {};  // rank that does the last call in steps
+  // Rank that ends at some time, and has left then: as its peers' windows say, or their hosts.
+  std::optional<size_t> killed = {};
+  bool hosts_know = false;
   std::function<void(Exchange&)> mistake = {};  // made in each kernel's parameters
 };
 
 struct Outcome {
   Results results;
-  std::vector<uint32_t> given_up;        // units of each rank
+  std::vector<bool> given_up;            // by rank
   std::vector<codec::Mismatch> reports;  // of each rank
   simt::Traffic traffic = {};            // of all kernels
 };

@@ -38,8 +38,9 @@ class Check {
     for (size_t rank = 0; rank < kRanks; ++rank) {
       if (std::ranges::any_of(wrong_[rank], [](uint32_t wrong) { return wrong != 0; }))
         return false;
-      const WindowHeader::Unit& unit = windows_[rank].header().unit[0];
-      if (unit.gives_up != 0 || std::ranges::count(unit.epoch, WindowCheck::kRounds) != 2)
+      const WindowHeader& header = windows_[rank].header();
+      if (header.gives_up != 0 ||
+          std::ranges::count(header.unit[0].epoch, WindowCheck::kRounds) != 2)
         return false;
     }
     return true;
@@ -57,6 +58,7 @@ class Check {
     region(header.unit[0], 1, "unit");
     region(header.flag[0][0], 1, "first flags");
     region(header.flag[1][0], 1, "second flags");
+    region(header.gives_up, 1, "end");
     region(header.from[0], kRanks, "calls");
     machine.windows.push_back({window.areas[0], kAreas * kAreaBytes, "areas" + of});
   }

@@ -9,23 +9,34 @@ memory model, on the machine:
 
 import re
 
-OPERATION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)|^(\.L_\w+):")
-# Looks that say nothing of what peers have written: whether to give up, at the beginning (3) and while waiting
-# (2); whether a flag has come meanwhile; and whether there is a report.
-LOOKS = 7
+OPERATION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)([^;]*)|^(\.L_\w+):")
+# Looks that say nothing of what peers have written: whether to give up, at the beginning (4) and while waiting
+# (3); whether a flag has come meanwhile; and whether there is a report.
+LOOKS = 9
 # Ways to global memory: of any address, or of one that is known to be of it.
 STORES, LOADS = ("ST", "STG"), ("LD", "LDG")
 
 
 def operations(lines):
-    """Names of operations; "?NAME" where a predicate decides on a fence, "LABEL" where others may jump to."""
-    found = []
-    for predicate, name, label in (match.groups() for match in map(OPERATION.search, lines) if match):
+    """Names of operations; "?NAME" where a predicate decides on a fence, and what is behind it does not go by the
+    same one; "LABEL" where others may jump to."""
+    found, decides = [], {}  # predicates of fences
+    for predicate, name, operands, label in (match.groups() for match in map(OPERATION.search, lines) if match):
         if label:
             found.append("LABEL")
-        else:
-            fence = name.startswith(("MEMBAR", "CCTL"))
-            found.append(("?" if predicate and fence else "") + name.rstrip("."))
+            continue
+        name = name.rstrip(".")
+        fence = name.startswith(("MEMBAR", "CCTL"))
+        # What names a predicate may give it another value.
+        decides = {at: by for at, by in decides.items() if by.strip("@! ") not in re.findall(r"\w+", operands)}
+        if is_access(name):
+            for at, by in decides.items():
+                if by == predicate:
+                    found[at] = found[at].removeprefix("?")
+            decides = {}
+        elif fence and predicate:
+            decides[len(found)] = predicate
+        found.append(("?" if fence and predicate else "") + name)
     return found
 
 

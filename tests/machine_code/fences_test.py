@@ -21,6 +21,18 @@ class Fences(unittest.TestCase):
         self.assertEqual(fences.operations(lines),
                          ["LD.E.STRONG.SYS", "LABEL", "MEMBAR.ALL.SYS", "?MEMBAR.ALL.SYS"])
 
+    # One predicate decides on both, or the fence may be left out alone.
+    def test_a_fence_may_be_decided_on_with_its_flag(self):
+        fence, store, other, change, set_two = ("        /*0010*/ " + text for text in (
+            "@!P1 MEMBAR.ALL.SYS ;", "@!P1 ST.E.STRONG.SYS desc[UR4][R2.64], R0 ;",
+            "@P1 ST.E.STRONG.SYS desc[UR4][R2.64], R0 ;", "ISETP.NE.AND P1, PT, R1, RZ, PT ;",
+            "PLOP3.LUT P0, P1, PT, PT, PT, PT, 0x8, 0x80 ;"))
+        for lines, wanted in (([fence, store], "MEMBAR.ALL.SYS"), ([fence, other], "?MEMBAR.ALL.SYS"),
+                              ([fence, change, store], "?MEMBAR.ALL.SYS"),
+                              ([fence, set_two, store], "?MEMBAR.ALL.SYS"),
+                              ([fence, store.replace("@!P1 ", "")], "?MEMBAR.ALL.SYS")):
+            self.assertEqual(fences.operations(lines)[0], wanted, lines)
+
     def test_right_ones_are_right(self):
         self.assertEqual(fences.wrong(RIGHT), [])
 

@@ -18,6 +18,10 @@ static_assert(std::size(kAfter) == static_cast<size_t>(kAborted) + 1);
 
 std::atomic<bool> g_any_poisoned{false};
 
+ncclResult_t result_of(const codec::Mismatch& mismatch) {
+  return mismatch.found != 0 ? ncclInvalidUsage : ncclRemoteError;
+}
+
 }  // namespace
 
 Health after(Health health, HealthEvent event) {
@@ -157,7 +161,7 @@ void CommHealth::notice_mismatch() const noexcept {
   const codec::Mismatch* const found = usable() ? mismatch_.found() : nullptr;
   if (found == nullptr) return;
   try {
-    poison(Error(ncclInvalidUsage, terse::describe(*found)));
+    poison(Error(result_of(*found), terse::describe(*found)));
   } catch (const std::exception& e) {
     poison(e);
   }

@@ -36,10 +36,10 @@ CallClass unpack_class(uint32_t word) {
 }
 
 std::string describe(const codec::Mismatch& mismatch) {
+  if (mismatch.found == 0)
+    return fmt::format("rank {} has left, for which a call waited", mismatch.left - 1);
   const CallHeader &own = mismatch.own, &other = mismatch.other;
   const uint32_t sender = other.word[CallHeader::kSender];
-  if (!codec::is_header(other))
-    return fmt::format("rank {} has left, for which a call waited", sender);
   const bool same_scheme = own.word[CallHeader::kScheme] == other.word[CallHeader::kScheme];
   return fmt::format("the ranks are at different calls: this one at {}, {} at {}{}", describe(own),
                      sender == kNoSender ? "another one" : fmt::format("rank {}", sender),

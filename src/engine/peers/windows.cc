@@ -105,7 +105,10 @@ void open_windows(const Jobs& jobs) {
     c.memory().stream_sets().of(m.stream);
     c.mismatch().reserve();
     c.memory().windows().take_permit(c.backend);
-    m.windows = c.backend.make_windows(c.rank, c.ranks, m.room.area_bytes, m.room.kinds);
+    m.windows = c.backend.make_windows({.rank = c.rank,
+                                        .ranks = c.ranks,
+                                        .area_bytes = m.room.area_bytes,
+                                        .kinds = m.room.kinds});
   });
   together(all, votes, [](WindowSetup& m, const std::vector<WindowVote>& of_ranks) {
     std::vector<WindowHandle> handles;

@@ -1,5 +1,5 @@
 // Flags by which kernels of several ranks wait for each other, on the CPU: words of windows, of 4
-// or 8 bytes, each of which one thread writes.
+// or 8 bytes. Each is one thread's at a time, unless its values say nothing of what was before.
 #pragma once
 
 #include <cstdint>
