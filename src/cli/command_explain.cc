@@ -201,15 +201,22 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
   row("native", "", "", native, taken == nullptr);
 }
 
+// Setting by which no call is fused.
+const char* what_fuses_none(bool on_gpus) {
+  if (settings().fuse == Fuse::kOff) return "by TERSE_FUSE";
+  if (!fuses(settings().fuse, on_gpus))
+    return "on GPUs by TERSE_FUSE=on alone, which no GPU has run yet";
+  return settings().verify != 0 ? "with TERSE_VERIFY" : "by TERSE_WINDOW";
+}
+
 // Prints whether ranks of one node fuse the call.
 void print_fusion(const plan::Algorithm& algorithm, const plan::Shape& shape, const Scheme& scheme,
                   bool on_gpus) {
-  if (settings().fuse == Fuse::kOff) return fmt::print("fused      no, by TERSE_FUSE\n");
-  if (on_gpus && settings().fuse != Fuse::kOn)
-    return fmt::print("fused      no, on GPUs by TERSE_FUSE=on alone, which no GPU has run yet\n");
+  const size_t max_bytes = max_window_bytes(settings(), on_gpus);
+  if (max_bytes == 0) return fmt::print("fused      no, {}\n", what_fuses_none(on_gpus));
   if (scheme.delta) return fmt::print("fused      no, for it is of differences\n");
   const plan::Fusion fusion =
-      fusion_of(algorithm, shape, {.own_exact = scheme.delta.own_exact}, settings().window_bytes);
+      fusion_of(algorithm, shape, {.own_exact = scheme.delta.own_exact}, max_bytes);
   if (fusion.by_rank.empty()) return fmt::print("fused      no, {}\n", fusion.reason);
   fmt::print("fused      in place of these{}, where a rank can share {}\n",
              on_gpus ? ", if there is a kernel for the format" : "",

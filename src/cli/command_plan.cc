@@ -123,8 +123,8 @@ void add_plan(CLI::App& app) {
       ->capture_default_str();
   plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");
   plan->add_flag("--fused", request->fused,
-                 "And how one kernel would do it, in windows of memory that the ranks of a node "
-                 "open to each other (a design: no call is done so yet)");
+                 "And how it is fused: one step, in windows of memory that the ranks of a node "
+                 "open to each other (TERSE_FUSE)");
   plan->callback([request] { explain_plan(*request); });
 }
 

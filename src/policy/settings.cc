@@ -76,12 +76,12 @@ bool parse_switch(std::string_view text) {
   return text == "1";
 }
 
-constexpr std::string_view kFuses[] = {"off", "auto", "on"};
-static_assert(std::size(kFuses) == static_cast<size_t>(Fuse::kOn) + 1);
+constexpr std::string_view kFuses[] = {"off", "auto", "on", "shared"};
+static_assert(std::size(kFuses) == static_cast<size_t>(Fuse::kShared) + 1);
 
 Fuse parse_fuse(std::string_view text) {
   const auto found = std::ranges::find(kFuses, text);
-  if (found == std::end(kFuses)) fail(ncclInvalidArgument, "it must be auto, on or off");
+  if (found == std::end(kFuses)) fail(ncclInvalidArgument, "it must be auto, on, shared or off");
   return static_cast<Fuse>(found - kFuses);
 }
 
@@ -141,7 +141,7 @@ constexpr Variable kVariables[] = {
     {"TERSE_FUSE", Ranks::kAlike,
      "auto (default): calls of ranks on one host are fused: each rank quantizes into memory that "
      "all share; on: those of GPUs of one node, too, each in one kernel (no GPU has run one yet); "
-     "or off",
+     "shared: also where ranks share a GPU, for tests; or off",
      [](std::string_view text, Settings& s) { s.fuse = parse_fuse(text); }},
     {"TERSE_WINDOW", Ranks::kAlike,
      "max memory of a rank for fused calls, on each communicator; larger calls are done in steps "

@@ -17,8 +17,10 @@
 
 namespace terse {
 
-// Which calls are fused, where ranks have windows: those of hosts, or of GPUs, too.
-enum class Fuse : uint8_t { kOff, kAuto, kOn };
+// Which calls are fused, where ranks have windows: those of hosts; of GPUs, too; also of ranks that
+// share a GPU.
+enum class Fuse : uint8_t { kOff, kAuto, kOn, kShared };
+inline bool fuses(Fuse fuse, bool on_gpus) { return fuse >= (on_gpus ? Fuse::kOn : Fuse::kAuto); }
 
 struct Settings {
   std::string scheme, policy_path;        // at most one of them

@@ -279,6 +279,23 @@ TEST(GpuWindows, AreReusedByOneCommunicatorAfterAnother) {
   EXPECT_LE(fake::live().allocations, after_some + 2);
 }
 
+// Their kernels might wait for each other's end.
+TEST(GpuWindows, AreNotHadByRanksThatShareAGpuUnlessTheyMay) {
+  setenv("FAKE_CUDA_ONE_GPU", "1", 1);
+  for (const Fuse fuse : {Fuse::kOn, Fuse::kShared}) {
+    Settings settings = fusing();
+    settings.fuse = fuse;
+    run_ranks(2, [&](int rank, ncclComm_t comm) {
+      Sum sum(rank, comm, settings);
+      sum.enqueue();
+      sum.expect(2);
+      EXPECT_EQ(launches("cudaLaunchKernelExC") != 0, fuse == Fuse::kShared);
+      release_communicator(comm, true);
+    });
+  }
+  unsetenv("FAKE_CUDA_ONE_GPU");
+}
+
 // All ranks do the call in steps, with the same result.
 TEST(GpuWindows, AreHadByAllRanksOrByNone) {
   constexpr struct {

@@ -359,8 +359,9 @@ END
             if [ $WORLD_SIZE = 4 ]; then echo '{"ranks": 4}'; else echo wrong >&2; exit 3; fi""")
         with self.assertRaisesRegex(Failed, "^2 ranks: gpu_collectives ended with 3: .*wrong") as it:
             collectives.run(self.context)
-        self.assertEqual(it.exception.figures, {"2 ranks": {"calls": 26, "now": "a case"},
-                                                "4 ranks": {"ranks": 4}})
+        two, four = {"calls": 26, "now": "a case"}, {"ranks": 4}
+        self.assertEqual(it.exception.figures, {"2 ranks": two, "2 ranks, fused": two,
+                                                "4 ranks": four, "4 ranks, fused": four})
 
     def test_collectives_share_a_gpu_as_ranks_of_one_host_where_nccl_can(self):
         self.install("gpu_collectives", """
@@ -371,7 +372,8 @@ END
             with mock.patch.object(machine, "gpus", lambda: ["one"] * gpus), \
                     mock.patch.object(machine, "nccl_version", lambda path: version):
                 self.assertEqual(collectives.run(self.context),
-                                 {"2 ranks": own, "4 ranks": own, **more})
+                                 {"2 ranks": own, "2 ranks, fused": own,
+                                  "4 ranks": own, "4 ranks, fused": own, **more})
 
     def test_the_global_capture_mode_is_only_reported(self):
         text = '{"failures": FAILURES, "global_mode": "MODE"}'

@@ -13,6 +13,7 @@
 #include "plan/algorithms.h"
 #include "plan/delta.h"
 #include "plan/fuse.h"
+#include "policy/settings.h"
 
 namespace terse {
 
@@ -39,6 +40,11 @@ inline WindowRoom room_of(const plan::Fused& fused) {
   const size_t bytes = std::max(fused.pushed_bytes, fused.shared_bytes);
   const size_t unit = std::max(size_t{64} << 10, std::bit_floor(bytes) / 4);
   return {(bytes + unit - 1) / unit * unit, {!fused.alternates(), fused.alternates()}};
+}
+
+// Max bytes of a window, 0: no call is fused. What is verified takes part in steps.
+inline size_t max_window_bytes(const Settings& settings, bool on_gpus) {
+  return fuses(settings.fuse, on_gpus) && settings.verify == 0 ? settings.window_bytes : 0;
 }
 
 // Fusion of a call by an algorithm, if its room is at most so large.

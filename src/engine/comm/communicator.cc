@@ -17,13 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Max bytes of a window, 0: none. What is verified takes part in steps.
-size_t window_bytes_of(const Settings& settings, const Backend& backend) {
-  const bool fuses =
-      settings.fuse == Fuse::kOn || (settings.fuse == Fuse::kAuto && !backend.is_gpu());
-  return fuses && settings.verify == 0 && backend.has_windows() ? settings.window_bytes : 0;
-}
-
 }  // namespace
 
 Communicator::Communicator(const Settings& settings, const NcclLibrary& library, Backend& backend,
@@ -33,7 +26,7 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       mismatch_(backend),
       health_(*this, mismatch_),
       routing_(rank, ranks, chunk_policy_of(settings, backend.chunk_policy()),
-               {window_bytes_of(settings, backend),
+               {backend.has_windows() ? max_window_bytes(settings, backend.is_gpu()) : 0,
                 [&backend](const Forms& forms, codec::Dtype raw) {
                   return backend.fuses(forms.spec, forms.second.value_or(forms.spec), raw);
                 }}),

@@ -108,7 +108,8 @@ void open_windows(const Jobs& jobs) {
     m.windows = c.backend.make_windows({.rank = c.rank,
                                         .ranks = c.ranks,
                                         .area_bytes = m.room.area_bytes,
-                                        .kinds = m.room.kinds});
+                                        .kinds = m.room.kinds,
+                                        .may_share_gpu = c.settings.fuse == Fuse::kShared});
   });
   together(all, votes, [](WindowSetup& m, const std::vector<WindowVote>& of_ranks) {
     std::vector<WindowHandle> handles;

@@ -1,6 +1,7 @@
 // Kernel launches, on the stream's own thread; and what can be asked of a device.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <set>
@@ -140,7 +141,8 @@ TERSE_FAKE cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, 
 TERSE_FAKE cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
   return call("cudaDeviceGetPCIBusId", [&] {
     if (id == nullptr || device < 0 || device >= kDevices) return cudaErrorInvalidValue;
-    std::snprintf(id, static_cast<size_t>(bytes), "0000:%02x:00.0", device);
+    const bool is_one = std::getenv("FAKE_CUDA_ONE_GPU") != nullptr;  // for all ranks
+    std::snprintf(id, static_cast<size_t>(bytes), "0000:%02x:00.0", is_one ? 0 : device);
     return cudaSuccess;
   });
 }

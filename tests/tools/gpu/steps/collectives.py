@@ -9,12 +9,15 @@ TITLE = "libterse against a reference, two and four ranks on one GPU"
 
 # Four on one GPU wait long for each other.
 RUNS = {2: (), 4: ("--quick",)}
+# Ranks of one node, whose calls are one kernel each, in memory that CUDA IPC opens.
+FUSED = {"TERSE_FUSE": "shared", "TERSE_NODE": "one node"}
 
 
 def runs(context):
     """(name, ranks, arguments, variables) of each."""
     for count, arguments in RUNS.items():
         yield f"{count} ranks", count, arguments, None
+        yield f"{count} ranks, fused", count, ("--quick",), FUSED
     if ranks.can_share_on_one_host(2, machine.nccl_version(context.nccl)):
         yield "2 ranks of one host", 2, ("--quick",), ranks.SHARED_GPU_OF_ONE_HOST
 
