@@ -455,6 +455,10 @@ typedef struct terseStats {
   /* AllGathers with delta=: of differences; of nothing, for no rank's shard had changed; in full,
    * by reason. */
   size_t delta_calls, delta_unchanged, delta_full[8];
+  /* Of the calls, those whose ranks have quantized into each other's memory, in one step that is
+   * neither encoding, communicating nor decoding; its time in them; and of the scratch memory, what
+   * they need. */
+  size_t fused_calls, fused_ns, window_bytes;
 } terseStats_t;
 
 /* Zeros of a communicator that has had no calls; ncclInvalidArgument of what is none. */

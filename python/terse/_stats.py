@@ -24,6 +24,7 @@ FIELDS = [
     ("worst_relative_error", REAL), ("nodes", SIZE), ("raw_off_node_bytes", SIZE),
     ("wire_off_node_bytes", SIZE), ("native_off_node_bytes", SIZE), ("state_bytes", SIZE),
     ("delta_calls", SIZE), ("delta_unchanged", SIZE), ("delta_full", SIZE * 8),
+    ("fused_calls", SIZE), ("fused_ns", SIZE), ("window_bytes", SIZE),
 ]
 
 
@@ -44,6 +45,8 @@ class Stats(collections.namedtuple("Stats", [name for name, _ in FIELDS])):
     ..._nonfinite   elements of those calls that only one of the two results has as NaN or infinity
     delta_...       AllGathers with delta=: calls of differences; unchanged, of nothing, for no shard
                     had changed; full, by reason (IN_FULL)
+    fused_calls     of the calls, those of one step in memory that the ranks of a node share;
+                    window_bytes: of scratch_bytes, that memory
     ..._off_node_bytes   of the bytes above, those that leave this rank's node; nodes: of the ranks
 
     terse.h has every word of it.

@@ -39,6 +39,7 @@ constexpr Column kColumns[] = {
     {"encode", value::encode, show_seconds},
     {"communicate", value::communicate, show_seconds},
     {"decode", value::decode, show_seconds},
+    {"fused", value::fused, show_seconds},
     {"native*", value::native_time, show_seconds},
     {"compressed*", value::raced_time, show_seconds},
     {"speed-up*", value::speedup, ratio},
@@ -75,7 +76,7 @@ std::string map_of(const MergedCommunicator& c, const MergedRow& row, double (*s
     std::string text = place(c, r.rank);
     if (!std::isnan(total))
       text += fmt::format(": {} a call, {} communicating", show_seconds(total),
-                          show_seconds(value::communicate(r.row)));
+                          show_seconds(value::waiting(r.row)));
     text += fmt::format("; {} sent", show_bytes(value::wire(r.row)));
     if (!std::isnan(error)) text += fmt::format("; error {}", show_error(error));
     cells.push_back({shade(r.row), std::move(text)});
@@ -108,12 +109,14 @@ std::string times_plot(const MergedCommunicator& c, const MergedRow& row) {
     add(value::encode(r.row), "encode");
     add(value::communicate(r.row), "communicate");
     add(value::decode(r.row), "decode");
+    if (r.row.fused_calls != 0) add(value::fused(r.row), "communicate");
     lines.push_back(std::move(line));
   }
   return "<h4>Time of a call; its phases overlap</h4>\n"
          "<p class=\"key\"><i style=\"background: var(--faint)\"></i>the call"
          "<i style=\"background: var(--encode)\"></i>encode"
-         "<i style=\"background: var(--communicate)\"></i>communicate, and wait for others"
+         "<i style=\"background: var(--communicate)\"></i>communicate, and wait for others; or a "
+         "fused call"
          "<i style=\"background: var(--decode)\"></i>decode and reduce</p>\n" +
          plot(lines, 13);
 }

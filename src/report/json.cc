@@ -136,6 +136,10 @@ Json write(const Row& r) {
                     {"encode", r.times.encode},
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
+  if (r.fused_calls != 0) {
+    row["fused_calls"] = r.fused_calls;
+    row["seconds"]["fused"] = r.times.fused;
+  }
   if (!r.message.empty()) row["message"] = r.message;
   if (r.times.predicted != 0) row["seconds"]["predicted"] = r.times.predicted;
   if (r.times.predicted_native != 0) row["seconds"]["predicted_native"] = r.times.predicted_native;
@@ -170,15 +174,20 @@ Row read_row(const Json& j) {
   j.at("scheme").get_to(r.scheme);
   r.message = j.value("message", "");
   j.at("calls").get_to(r.calls);
+  r.fused_calls = j.value("fused_calls", uint64_t{0});
   j.at("raw_bytes").get_to(r.raw.bytes);
   j.at("wire_bytes").get_to(r.wire.bytes);
   j.at("raw_off_node_bytes").get_to(r.raw.off_node);
   j.at("wire_off_node_bytes").get_to(r.wire.off_node);
   const Json& seconds = j.at("seconds");
-  r.times = {seconds.at("calls").get<uint64_t>(),   seconds.at("total").get<double>(),
-             seconds.at("encode").get<double>(),    seconds.at("communicate").get<double>(),
-             seconds.at("decode").get<double>(),    seconds.value("predicted", 0.0),
-             seconds.value("predicted_native", 0.0)};
+  r.times = {.calls = seconds.at("calls").get<uint64_t>(),
+             .total = seconds.at("total").get<double>(),
+             .encode = seconds.at("encode").get<double>(),
+             .communicate = seconds.at("communicate").get<double>(),
+             .decode = seconds.at("decode").get<double>(),
+             .fused = seconds.value("fused", 0.0),
+             .predicted = seconds.value("predicted", 0.0),
+             .predicted_native = seconds.value("predicted_native", 0.0)};
   if (const auto native = j.find("native"); native != j.end())
     r.race = {native->at("calls").get<uint64_t>(), native->at("seconds").get<double>(),
               native->at("compressed_seconds").get<double>()};
@@ -232,6 +241,7 @@ Json write(const Communicator& c) {
             {"state_bytes", c.state_bytes},
             {"sizes", write(c.sizes)},
             {"rows", Json::array()}};
+  if (c.window_bytes != 0) j["window_bytes"] = c.window_bytes;
   for (const Row& row : c.rows) j["rows"].push_back(write(row));
   if (!c.levels.empty()) j["levels"] = Json::array();
   for (const Levels& levels : c.levels) j["levels"].push_back(write(levels));
@@ -266,7 +276,8 @@ Communicator read_communicator(const Json& j) {
   for (const Json& row : j.at("rows")) c.rows.push_back(read_row(row));
   for (const Json& levels : j.value("levels", Json::array()))
     c.levels.push_back(read_levels(levels));
-  // Reads a field that older files lack.
+  // Reads fields that not all files have.
+  c.window_bytes = j.value("window_bytes", uint64_t{0});
   c.names.made_from = j.value("made_from", "");
   if (const auto number = j.find("number"); number != j.end() && !number->is_null())
     c.names.number = number->get<uint64_t>();

@@ -24,6 +24,7 @@ constexpr struct {
                    {"encode_seconds_per_call", value::encode},
                    {"communicate_seconds_per_call", value::communicate},
                    {"decode_seconds_per_call", value::decode},
+                   {"fused_seconds_per_call", value::fused},
                    {"verified_native_seconds_per_call", value::native_time},
                    {"verified_seconds_per_call", value::raced_time},
                    {"speedup", value::speedup},
@@ -48,7 +49,7 @@ Json write(const MergedRow& row) {
             {"collective", kind.collective},
             {"scheme", kind.scheme}};
   if (!kind.message.empty()) j["message"] = kind.message;
-  const Spread total = row.spread(value::total), talk = row.spread(value::communicate);
+  const Spread total = row.spread(value::total), talk = row.spread(value::waiting);
   j["slowest_rank"] = total.count == 0 ? Json(nullptr) : Json(total.max_rank);
   j["late_rank"] = talk.count == 0 ? Json(nullptr) : Json(talk.min_rank);
   for (const auto& q : kQuantities) {

@@ -179,6 +179,12 @@ double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }
 double decode(const Row& r) { return per_call(r.times.decode, r.times.calls); }
+double fused(const Row& r) {
+  return r.fused_calls == 0 ? std::nan("") : per_call(r.times.fused, r.times.calls);
+}
+double waiting(const Row& r) {
+  return per_call(r.times.communicate + r.times.fused, r.times.calls);
+}
 double native_time(const Row& r) { return per_call(r.race.native, r.race.calls); }
 double raced_time(const Row& r) { return per_call(r.race.compressed, r.race.calls); }
 double speedup(const Row& r) { return r.race.calls == 0 ? std::nan("") : r.race.speedup(); }

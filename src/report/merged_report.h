@@ -153,6 +153,8 @@ double total(const Row& r);
 double encode(const Row& r);
 double communicate(const Row& r);
 double decode(const Row& r);
+double fused(const Row& r);        // NaN, too: no call was fused
+double waiting(const Row& r);      // in which a rank waits for others
 double native_time(const Row& r);  // of the calls that ran both ways; and compressed; and how
 double raced_time(const Row& r);   // many times as fast that is
 double speedup(const Row& r);

@@ -40,6 +40,7 @@ constexpr Figure kFigures[] = {
     {"a call takes", value::total, show_seconds, &Spread::max_rank, "is slowest"},
     {.label = "  encode", .value = value::encode, .show = show_seconds, .observed = nullptr},
     {"  communicate", value::communicate, show_seconds, &Spread::min_rank, "is late"},
+    {"  fused", value::fused, show_seconds, &Spread::min_rank, "is late"},
     {.label = "  decode", .value = value::decode, .show = show_seconds, .observed = nullptr},
     {"error, median", value::median_error, show_error},
     {"error, 99th percentile", value::p99_error, show_error},
@@ -57,9 +58,11 @@ std::string block(const MergedRow& row) {
     if (label == nullptr || spread.count == 0 ||
         (std::string_view(f.label) == "off the node, natively" && !row.sum().leaves_node()))
       continue;
-    const std::string rank = f.rank == nullptr || row.ranks.size() < 2
+    // A call's waiting is in both, or in one of them alone.
+    const Spread ranks = f.rank == &Spread::min_rank ? row.spread(value::waiting) : spread;
+    const std::string rank = f.rank == nullptr || row.ranks.size() < 2 || spread.max == 0
                                  ? ""
-                                 : fmt::format("  rank {} {}", spread.*f.rank, f.meaning);
+                                 : fmt::format("  rank {} {}", ranks.*f.rank, f.meaning);
     text += fmt::format("  {:24} {:>12} {:>12} {:>12}{}\n", label, f.show(spread.min),
                         f.show(spread.median), f.show(spread.max), rank);
   }

@@ -69,6 +69,8 @@ struct Counter {
 constexpr Counter kCounters[] = {
     {"calls_total", "calls by collective and scheme",
      [](const Row& r) { return static_cast<double>(r.calls); }},
+    {"fused_calls_total", "of the calls, those that were one step in memory of all ranks",
+     [](const Row& r) { return static_cast<double>(r.fused_calls); }},
     {"raw_bytes_total", "bytes that they would have sent natively",
      [](const Row& r) { return static_cast<double>(r.raw.bytes); }},
     {"wire_bytes_total", "bytes that they sent",

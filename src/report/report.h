@@ -21,6 +21,7 @@ constexpr int kVersion = 2;
 struct Times {
   uint64_t calls = 0;
   double total = 0, encode = 0, communicate = 0, decode = 0;
+  double fused = 0;             // of fused calls, which have no phases
   double predicted = 0;         // of auto, which has chosen the scheme; 0: it has not
   double predicted_native = 0;  // of observed calls, which `predicted` has with their scheme
 
@@ -66,7 +67,7 @@ struct Row {
   std::optional<uint32_t> rule;  // its number in the policy; empty: the caller named the scheme
   std::string collective, scheme;
   std::string message;  // of observed calls: "fp32, sum, 4 MB, in place"; "": not told apart
-  uint64_t calls = 0;
+  uint64_t calls = 0, fused_calls = 0;
   plan::Traffic raw, wire;
   Times times;
   Race race;
@@ -132,6 +133,7 @@ struct Communicator {
   std::map<std::string, uint64_t> bypasses;  // calls, by reason
   std::map<std::string, uint64_t> deltas;    // AllGathers of differences, by how they went
   uint64_t scratch_bytes = 0, verify_bytes = 0, state_bytes = 0;
+  uint64_t window_bytes = 0;  // of the scratch, for fused calls
   std::vector<Row> rows;
   std::vector<Levels> levels;
   MessageSizes sizes;

@@ -22,6 +22,19 @@ std::string traffic(const char* where, const Row& r, uint64_t raw, uint64_t wire
                      show_bytes(static_cast<double>(wire)), show_ratio(ratio));
 }
 
+// Times of a call's parts, or of a fused one.
+std::string phases(const Row& r) {
+  const Times& t = r.times;
+  std::string text = fmt::format("  a call takes {}", each(t.total, t.calls));
+  if (t.fused != t.total)
+    text += fmt::format(": encode {}, communicate {}, decode {}", each(t.encode, t.calls),
+                        each(t.communicate, t.calls), each(t.decode, t.calls));
+  if (r.fused_calls == 0) return text + "\n";
+  if (t.fused == t.total) return text + ", fused\n";
+  return fmt::format("{}\n  fused: {} of the calls, {} of all calls' {}\n", text, r.fused_calls,
+                     show_seconds(t.fused), show_seconds(t.total));
+}
+
 // Lines of at most 100 columns.
 std::string row(const Row& r) {
   std::string text = fmt::format("{}, {}: {}\n", r.collective, r.scheme, counted(r.calls, "call"));
@@ -31,11 +44,7 @@ std::string row(const Row& r) {
     text += traffic("off the node", r, r.raw.off_node, r.wire.off_node, r.off_node_ratio());
   if (r.times.calls != 0 && !r.message.empty())
     text += fmt::format("  a call takes {}, natively\n", each(r.times.total, r.times.calls));
-  if (r.times.calls != 0 && r.message.empty())
-    text +=
-        fmt::format("  a call takes {}: encode {}, communicate {}, decode {}\n",
-                    each(r.times.total, r.times.calls), each(r.times.encode, r.times.calls),
-                    each(r.times.communicate, r.times.calls), each(r.times.decode, r.times.calls));
+  if (r.times.calls != 0 && r.message.empty()) text += phases(r);
   if (r.error.calls() != 0)
     text += fmt::format("  error: median {}, 99th percentile {}, worst {}\n", error(r, 50),
                         error(r, 99), error(r, 100));

@@ -22,8 +22,10 @@ void use(Communicator& c) {
     c.agreed().conclude(i, 0, i);
     c.metrics().counters().add(
         {.calls = 1,
+         .is_fused = true,
          .sent = {.raw = {.bytes = 40, .off_node = 4}, .wire = {.bytes = 10}},
          .scratch_bytes = i,
+         .window_bytes = i / 2,
          .of_all_ranks = true});
     c.metrics().counters().add_size(Outcome::kCompressed, 1024);
     c.metrics().counters().add_native(TERSE_BYPASS_OP, {.bytes = 100, .off_node = 10});
@@ -52,6 +54,8 @@ TEST(Account, IsOfACommunicatorInUse) {
   EXPECT_EQ(account.native.bytes, 100 * kCalls);
   EXPECT_EQ(account.native.off_node, 10 * kCalls);
   EXPECT_EQ(account.scratch_bytes, kCalls);
+  EXPECT_EQ(account.window_bytes, kCalls / 2);
+  EXPECT_EQ(c.state.metrics().counters().stats().fused_calls, kCalls);
   EXPECT_EQ(account.sizes.compressed.classes[10], (Sizes::Class{kCalls, 1024 * kCalls}));
   EXPECT_EQ(account.deltas.size(), 1u);
 }

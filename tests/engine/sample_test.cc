@@ -69,6 +69,25 @@ TEST(Sample, TimesThePlansOwnStepsAlone) {
   EXPECT_EQ(times->decode, own[Lane::kDecode]);
 }
 
+// Its one step is neither to encode, to communicate nor to decode.
+TEST(Sample, TimesAFusedCallAsAWhole) {
+  const plan::Shape shape{
+      .count = 5000, .ranks = 3, .packing = {32, [](size_t n) { return n; }}, .topology = {}};
+  const plan::Plan fused =
+      plan::with_windows(plan::one_shot_all_reduce(shape), plan::Fused{.algorithm = "one-shot"});
+  Clock clock;
+  Sample sample(clock);
+  for (const bool is_fused : {true, false}) {
+    const plan::Plan plan = is_fused ? fused : plan::one_shot_all_reduce(shape);
+    sample.start(plan, {.metered = true});
+    play(plan, clock, sample);
+    const std::optional<PhaseTimes> times = sample.times();
+    ASSERT_TRUE(times);
+    EXPECT_EQ(times->fused, is_fused ? times->total : 0.0);
+    EXPECT_EQ(times->encode + times->communicate + times->decode == 0, is_fused);
+  }
+}
+
 // Of the steps before the plan's own, in which the ranks meet, call NCCL, and carry what is exact.
 TEST(Sample, TimesTheNativeCallByItself) {
   const plan::Plan plan = plan_beside(true), without = plan_beside(false);

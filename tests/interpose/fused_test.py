@@ -1,20 +1,23 @@
 """Fused calls of ranks that are processes: the bytes of calls in steps, also where a rank cannot share
 memory; and a rank that is killed ends the others.
 
-    fused_test.py RANK_PROGRAM PRELOAD_LIBRARY
+    fused_test.py RANK_PROGRAM PRELOAD_LIBRARY [NAME=VALUE ...]
 
-TERSE_TEST_NO_MEMFD names a library that takes the files in memory away."""
+TERSE_TEST_NO_MEMFD names a library that takes the files in memory away, of hosts."""
 
+import json
 import os
+import pathlib
 import random
 import signal
+import tempfile
 import time
 import unittest
 
 from job import PRELOAD, REMOTE_ERROR, SUCCESS, Job, main
 
 RANKS = 3
-NO_MEMFD = {"LD_PRELOAD": f"{os.environ.pop('TERSE_TEST_NO_MEMFD')}:{PRELOAD}"}
+NO_MEMFD = os.environ.pop("TERSE_TEST_NO_MEMFD", None)
 
 
 def play(*own, scheme="int8", **usual):
@@ -35,15 +38,29 @@ class Fused(unittest.TestCase):
             self.assertEqual(logs, [[]] * RANKS)
             self.assertEqual(fused, steps)
 
+    def test_reports_count_fused_calls(self):
+        for fuse, fused in ((None, 2), ("off", 0)):
+            with tempfile.TemporaryDirectory() as folder:
+                play(TERSE_REPORT=folder, **({"TERSE_FUSE": fuse} if fuse else {}))
+                reports = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
+            self.assertEqual(len(reports), RANKS)
+            for report in reports:
+                (communicator,) = report["communicators"]
+                (row,) = communicator["rows"]
+                self.assertEqual((row["calls"], row.get("fused_calls", 0)), (2, fused))
+                self.assertEqual("window_bytes" in communicator, fused != 0)
+                self.assertEqual(row["seconds"].get("fused", 0), fused and row["seconds"]["total"])
+
+    @unittest.skipUnless(NO_MEMFD, "on hosts")
     def test_a_rank_without_a_window_has_all_do_steps(self):
         steps, _ = play(TERSE_FUSE="off")
-        outputs, logs = play({}, NO_MEMFD, {})
+        outputs, logs = play({}, {"LD_PRELOAD": f"{NO_MEMFD}:{PRELOAD}"}, {})
         self.assertEqual(outputs, steps)
         for rank, log in enumerate(logs):
             cause = "is not to be had: Function not implemented" if rank == 1 else "rank 1 has none"
             self.assertEqual(len(log), 1)
-            self.assertIn("calls are done in steps, for there are no windows: ", log[0])
-            self.assertIn(cause, log[0])
+            self.assertRegex(log[0], rf"calls that need windows of \d+ B are not fused: .*{cause}")
+            self.assertEqual(" terse NOTE " in log[0], rank == 0)
 
     def test_a_rank_that_is_killed_ends_the_others(self):
         chance = random.Random(1)

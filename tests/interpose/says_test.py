@@ -30,8 +30,12 @@ class Says(unittest.TestCase):
             self.assertEqual(len(first), 1, first)
             self.assertRegex(first[0], r"\[0\] terse NOTE terse \d+\.\d+\.\d+ compresses NCCL "
                                        r"\d+\.\d+\.\d+ \(/.*libnccl\.so\.2\S*\) on 3 ranks, 1 node\. "
-                                       rf"Of 64 MiB in fp32: two-shot AllReduce {INT8}, "
-                                       rf"AllGather {INT8}, ReduceScatter {INT8}$")
+                                       rf"Of 64 MiB in fp32: fused two-shot AllReduce {INT8}, "
+                                       rf"fused AllGather {INT8}, fused ReduceScatter {INT8}$")
+
+    def test_that_calls_are_not_fused(self):
+        first, *_ = said([{"TERSE_SCHEME": "int8", "TERSE_LOG": "warn", "TERSE_FUSE": "off"}] * 3)
+        self.assertRegex(first[0], rf": two-shot AllReduce {INT8}, AllGather {INT8}, ReduceScatter {INT8}$")
 
     def test_what_stays_native(self):
         first, _ = said([{"TERSE_SCHEME": "allreduce nodes=2.. -> int4; allgather -> int8",
@@ -50,10 +54,10 @@ class Says(unittest.TestCase):
 
     def test_again_of_the_first_communicator_that_compresses(self):
         """All pairs have a rank 0; that of the whole job speaks."""
-        whole, pair = r"on 4 ranks, 1 node\. .*: AllReduce native,", r"on 2 ranks, 1 node\. .*: one-shot AllReduce int8:"
+        whole, pair = r"on 4 ranks, 1 node\. .*: AllReduce native,", r"on 2 ranks, 1 node\. .*: fused one-shot AllReduce int8:"
         for scheme, wanted in (("ranks=2 -> int8", [whole, pair]),
                                ("ranks=3 -> int8", [whole + ".*native; the rules are for other values of ranks$"]),
-                               ("int8", [r"on 4 ranks, 1 node\. .*: two-shot AllReduce int8:"])):
+                               ("int8", [r"on 4 ranks, 1 node\. .*: fused two-shot AllReduce int8:"])):
             first, *others = said([{"TERSE_SCHEME": scheme, "TERSE_LOG": "warn"}] * 4, "in_pairs", rounds=3)
             self.assertEqual(others, [[], [], []], scheme)
             self.assertEqual(len(first), len(wanted), first)
@@ -96,12 +100,12 @@ class Says(unittest.TestCase):
 
     def test_how_a_preset_gathers_16_bits(self):
         first, _ = said([{"TERSE_SCHEME": "safe", "TERSE_LOG": "warn"}] * 2)
-        self.assertIn("AllGather native (in bf16 AllGather minmax8:block=128,round=shift), "
-                      "ReduceScatter int8:", first[0])
+        self.assertIn("AllGather native (in bf16 fused AllGather minmax8:block=128,round=shift), "
+                      "fused ReduceScatter int8:", first[0])
 
     def test_what_it_did_where_that_is_asked_for(self):
         # 2 (n-1)/n S of two calls of 100,000 elements, in 8.25 bits each.
-        end = r"\[0\] terse NOTE 2 calls compressed, 0 native; sent 206 KB in place of 800 KB, 3.8\d times less$"
+        end = r"\[0\] terse NOTE 2 calls compressed \(2 fused\), 0 native; sent 206 KB in place of 800 KB, 3.8\d times less$"
         with tempfile.TemporaryDirectory() as folder:
             for settings in {"TERSE_LOG": "info"}, {"TERSE_REPORT": folder, "TERSE_LOG": "warn"}:
                 first, second = said([{"TERSE_SCHEME": "int8", **settings}] * 2)
@@ -118,7 +122,7 @@ class Says(unittest.TestCase):
             begin, end = [line for line in run.stderr.splitlines() if " terse " in line]
             self.assertIn("[0] terse NOTE terse ", begin)
             # Of all three: each sends 4/3 of 400,000 B twice.
-            self.assertRegex(end, r"\[0\] terse NOTE 6 calls compressed, 0 native; sent \d+ KB in place of 3.2 MB")
+            self.assertRegex(end, r"\[0\] terse NOTE 6 calls compressed \(6 fused\), 0 native; sent \d+ KB in place of 3.2 MB")
             self.assertEqual({name.partition("-")[0] for name in os.listdir(folder)}, {"rank0"})
 
 

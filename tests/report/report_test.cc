@@ -354,6 +354,48 @@ TEST(Merge, FindsExtremesMediansAndWhoIsLate) {
   EXPECT_TRUE(std::isinf(c.rows[1].spread(value::median_error).max));
 }
 
+// As its first row's calls are, all or some.
+Report fused(Report report, uint64_t calls) {
+  Communicator& c = report.communicators[0];
+  Row& row = c.rows[0];
+  c.window_bytes = 1 << 18;
+  row.fused_calls = calls;
+  row.times.total = 0.09 - row.times.total;  // the last rank is the fastest
+  row.times.fused = row.times.total * static_cast<double>(calls) / 10;
+  if (calls == row.calls) row.times.encode = row.times.communicate = row.times.decode = 0;
+  return report;
+}
+
+TEST(Report, HasFusedCalls) {
+  const Report all = fused(sample(0, 1), 10), some = fused(sample(0, 1), 4);
+  for (const Report& report : {all, some}) EXPECT_EQ(from_json(to_json(report)), report);
+  EXPECT_NE(to_text(all).find("\n  a call takes 4 ms, fused\n"), std::string::npos) << to_text(all);
+  EXPECT_NE(
+      to_text(some).find("decode 610 us\n  fused: 4 of the calls, 16 ms of all calls' 40 ms\n"),
+      std::string::npos)
+      << to_text(some);
+  EXPECT_NE(to_metrics(some).find("terse_compressed_fused_calls_total{"), std::string::npos);
+  EXPECT_EQ(to_json(sample(0, 1)).find("fused"), std::string::npos);
+}
+
+// It waits least in its calls, all of whose time is one step.
+TEST(Merge, OfFusedCallsTheFastestRankIsLate) {
+  std::vector<NamedReport> reports = samples(4);
+  for (NamedReport& each : reports) each.report = fused(each.report, 10);
+  const Merged merged = merge(reports);
+  const MergedRow& row = merged.communicators[0].rows[0];
+  EXPECT_EQ(row.spread(value::communicate).max, 0.0);
+  EXPECT_EQ(row.spread(value::waiting).min_rank, 3);
+  EXPECT_NE(merged_json(merged).find("\"late_rank\": 3"), std::string::npos);
+  const std::string text = table(merged);
+  EXPECT_NE(text.find("\n    fused "), std::string::npos) << text;
+  const size_t late = text.find(" is late\n");
+  EXPECT_EQ(text.substr(late - 6, 6), "rank 3") << text;
+  EXPECT_EQ(text.find(" is late\n", late + 1), std::string::npos) << text;
+  EXPECT_NE(html(merged).find("<th>fused</th>"), std::string::npos);
+  EXPECT_EQ(table(merge(samples(4))).find("fused"), std::string::npos);
+}
+
 TEST(Merge, TheErrorsOfAllRanksCountAlike) {
   const Merged merged = merge(samples(4));
   const Distribution errors = merged.communicators[0].rows[0].errors();

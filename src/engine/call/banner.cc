@@ -23,7 +23,22 @@ Request large_call(const Communicator& c, plan::Collective collective, ncclDataT
           .datatype = datatype};
 }
 
-// Example: "two-shot AllReduce int8:block=128,round=nearest". Empty: native.
+// Returns true if the call is fused, provided that all ranks get windows.
+bool is_to_be_fused(Communicator& c, const Request& request, codec::Dtype dtype,
+                    const Scheme& scheme) {
+  const PlanPointer plan = c.routing().plans().of({.collective = request.collective,
+                                                   .root = request.root,
+                                                   .count = request.count,
+                                                   .dtype = dtype,
+                                                   .forms = scheme.forms(),
+                                                   .algorithm = scheme.algorithm,
+                                                   .delta = {.own_exact = scheme.delta.own_exact},
+                                                   .verified = false,
+                                                   .learns = false});
+  return plan->with_windows != nullptr && !scheme.delta;
+}
+
+// Example: "fused two-shot AllReduce int8:block=128,round=nearest". Empty: native.
 std::optional<std::string> compression_of_large(Communicator& c, plan::Collective collective,
                                                 ncclDataType_t datatype) {
   const Request request = large_call(c, collective, datatype);
@@ -35,7 +50,8 @@ std::optional<std::string> compression_of_large(Communicator& c, plan::Collectiv
   const Scheme& scheme = taken.compressed().scheme;
   if (nccl_sends_less(scheme, prospect, {c.routing().plans().chunk_policy(), c.topology()}))
     return std::nullopt;
-  return fmt::format("{} {}", algorithm(c, request, scheme), print_scheme(scheme));
+  return fmt::format("{}{} {}", is_to_be_fused(c, request, dtype, scheme) ? "fused " : "",
+                     algorithm(c, request, scheme), print_scheme(scheme));
 }
 
 // Reason why no large call is compressed: the first condition of a rule that does not hold.

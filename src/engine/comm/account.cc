@@ -27,15 +27,17 @@ report::Row row_of(const Tally& t, const Policy& policy) {
   row.scheme = print_scheme(t.kind.scheme);
   if (t.kind.message) row.message = print_message(*t.kind.message, t.kind.collective);
   row.calls = t.calls;
+  row.fused_calls = t.fused;
   row.raw = t.sent.raw;
   row.wire = t.sent.wire;
-  row.times = {t.timed,
-               t.times.total,
-               t.times.encode,
-               t.times.communicate,
-               t.times.decode,
-               t.foreseen == t.timed ? t.predicted : 0,
-               t.foreseen == t.timed ? t.predicted_native : 0};
+  row.times = {.calls = t.timed,
+               .total = t.times.total,
+               .encode = t.times.encode,
+               .communicate = t.times.communicate,
+               .decode = t.times.decode,
+               .fused = t.times.fused,
+               .predicted = t.foreseen == t.timed ? t.predicted : 0,
+               .predicted_native = t.foreseen == t.timed ? t.predicted_native : 0};
   row.race = {t.both.calls, t.both.native, t.both.compressed};
   row.error = {.relative = t.relative,
                .squares = t.difference.squares,
@@ -124,6 +126,7 @@ report::Communicator account_of(Communicator& c, bool whole) {
     if (stats.bypasses[reason] != 0) r.bypasses[bypass_reason(reason)] = stats.bypasses[reason];
   r.deltas = deltas_of(c.memory().shadows());
   r.scratch_bytes = stats.scratch_bytes;
+  r.window_bytes = stats.window_bytes;
   r.state_bytes = c.memory().state_bytes();
   r.verify_bytes = c.memory().exact().bytes();
   const auto [compressed, skipped, native] = c.metrics().counters().sizes();

@@ -17,9 +17,11 @@ Sizes SizeCounts::get() const {
 
 void Counters::add(const Enqueued& enqueued) {
   calls_.add(enqueued.calls);
+  if (enqueued.is_fused) fused_calls_.add(enqueued.calls);
   raw_.add(enqueued.sent.raw);
   wire_.add(enqueued.sent.wire);
   scratch_bytes_.raise_to(enqueued.scratch_bytes);
+  window_bytes_.raise_to(enqueued.window_bytes);
   ++sequence_;
   if (enqueued.of_all_ranks) ++collectives_;
 }
@@ -45,6 +47,8 @@ terseStats_t Counters::stats() const {
   stats.native_bytes = native_.bytes.get();
   stats.native_off_node_bytes = native_.off_node.get();
   stats.scratch_bytes = scratch_bytes_.get();
+  stats.fused_calls = fused_calls_.get();
+  stats.window_bytes = window_bytes_.get();
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
     stats.bypasses[reason] = bypasses_[reason].get();
   return stats;

@@ -17,8 +17,10 @@ namespace terse {
 // Amounts that one plan enqueued.
 struct Enqueued {
   size_t calls;  // compressed ones
+  bool is_fused;
   Sent sent;
   size_t scratch_bytes;  // allocated for it
+  size_t window_bytes;   // of those, the communicator's windows
   bool of_all_ranks;     // false for messages
 };
 
@@ -81,7 +83,7 @@ class Counters {
       off_node.add(more.off_node);
     }
   } raw_, wire_, native_;
-  Count calls_, scratch_bytes_, bypasses_[TERSE_BYPASS_REASONS];
+  Count calls_, fused_calls_, scratch_bytes_, window_bytes_, bypasses_[TERSE_BYPASS_REASONS];
 };
 
 }  // namespace terse

@@ -119,6 +119,7 @@ void Meter::count(const CountedCall& call, Sample* sample) {
   if (!call.bypass) {
     index = tally_of(call.kind);
     ++tallies_[index].calls;
+    tallies_[index].fused += call.is_fused;
     tallies_[index].sent += call.sent;
   }
   if (sample == nullptr) return;
@@ -155,10 +156,7 @@ void Meter::read(const Pending& pending) {
     tally.foreseen += pending.predicted != 0;
     tally.predicted += pending.predicted;
     tally.predicted_native += pending.predicted_native;
-    tally.times.total += times->total;
-    tally.times.encode += times->encode;
-    tally.times.communicate += times->communicate;
-    tally.times.decode += times->decode;
+    tally.times += *times;
   }
   if (difference) {
     const double error = relative_error(*difference);
@@ -219,10 +217,7 @@ void Meter::add_to(terseStats_t& stats) {
   PhaseTimes times;
   for (const Tally& t : tallies()) {
     stats.timed_calls += t.timed;
-    times.total += t.times.total;
-    times.encode += t.times.encode;
-    times.communicate += t.times.communicate;
-    times.decode += t.times.decode;
+    times += t.times;
     relative.add(t.relative);
     codec::include(difference, t.difference);
   }
@@ -230,6 +225,7 @@ void Meter::add_to(terseStats_t& stats) {
   stats.encode_ns = nanoseconds(times.encode);
   stats.communicate_ns = nanoseconds(times.communicate);
   stats.decode_ns = nanoseconds(times.decode);
+  stats.fused_ns = nanoseconds(times.fused);
   stats.verified_calls = relative.count();
   stats.relative_error = relative_error(difference);
   stats.median_relative_error = relative.median();

@@ -65,7 +65,7 @@ struct BothTimes {
 // Sums over the calls of one kind.
 struct Tally {
   CallKind kind;
-  size_t calls = 0;
+  size_t calls = 0, fused = 0;
   Sent sent;
   size_t timed = 0;  // calls with known times, and their sums
   PhaseTimes times;
@@ -96,6 +96,7 @@ struct CountedCall {
   double predicted_native = 0;  // of an observed call, without its scheme
   size_t elements = 0;          // NCCL's count
   ncclDataType_t dtype = ncclFloat32;
+  bool is_fused = false;
   std::optional<int> bypass = {};  // a TERSE_BYPASS reason: it went to NCCL, and is only traced
 };
 

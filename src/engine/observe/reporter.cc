@@ -31,13 +31,14 @@ constexpr size_t kMaxTraces = 100;     // of them, the last ones
 
 // Totals of communicators, for the line at the exit.
 struct Totals {
-  uint64_t calls = 0, native = 0;
+  uint64_t calls = 0, fused = 0, native = 0;
   plan::Traffic raw, wire;
   report::Race race;
 
   void add(const report::Communicator& c) {
     for (const report::Row& row : c.rows) {
       calls += row.calls;
+      fused += row.fused_calls;
       raw += row.raw;
       wire += row.wire;
       race += row.race;
@@ -182,8 +183,9 @@ void carefully(const Settings& settings, const Body& body) noexcept {
 std::string summary(const Reporter& r) {
   Totals all = r.gone;
   for (const report::Communicator& c : r.present.accounts()) all.add(c);
-  const auto& [calls, native, raw, wire, race] = all;
-  const std::string text = fmt::format("{} compressed, {} native", counted(calls, "call"), native);
+  const auto& [calls, fused, native, raw, wire, race] = all;
+  const std::string text = fmt::format("{} compressed{}, {} native", counted(calls, "call"),
+                                       fused != 0 ? fmt::format(" ({} fused)", fused) : "", native);
   if (wire.bytes == 0) return text;
   const auto bytes = [](size_t n) { return report::show_bytes(static_cast<double>(n)); };
   const std::string sent = fmt::format(

@@ -4,6 +4,15 @@
 
 namespace terse {
 
+PhaseTimes& PhaseTimes::operator+=(const PhaseTimes& other) {
+  total += other.total;
+  encode += other.encode;
+  communicate += other.communicate;
+  decode += other.decode;
+  fused += other.fused;
+  return *this;
+}
+
 Sample::~Sample() {
   for (const Event mark : marks_) backend_.destroy_event(mark);
   if (end_ != nullptr) backend_.destroy_event(end_);
@@ -18,6 +27,7 @@ void Sample::start(const plan::Plan& plan, const Wanted& wanted,
         step.natives, [](const auto& n) { return n.recv.region == plan::Region::kExact; });
     kinds_.push_back({step.name, step.lane, step.queue(), step.is_extra, verifies});
   }
+  is_fused_ = plan.fused != nullptr;
   wanted_ = wanted;
   clock_ = std::move(clock);
   compared_ = false;
@@ -82,8 +92,11 @@ std::optional<PhaseTimes> Sample::times() {
     steps_[i] = {std::max(0.0, step->begin), std::max(0.0, step->end)};
     end = std::max(end, steps_[i].end);
   }
-  return PhaseTimes{end, busy(plan::Lane::kEncode), busy(plan::Lane::kCommunicate),
-                    busy(plan::Lane::kDecode)};
+  if (is_fused_) return PhaseTimes{.total = end, .fused = end};
+  return PhaseTimes{.total = end,
+                    .encode = busy(plan::Lane::kEncode),
+                    .communicate = busy(plan::Lane::kCommunicate),
+                    .decode = busy(plan::Lane::kDecode)};
 }
 
 std::optional<double> Sample::native() const {

@@ -14,10 +14,14 @@ namespace terse {
 
 class WallClock;
 
-// Seconds. A phase lasts while at least one of its steps is under way; phases overlap.
+// Seconds. A phase lasts while at least one of its steps is under way; phases overlap. A fused call
+// has no phases.
 struct PhaseTimes {
   double total = 0;  // from the first step's begin to the last one's end
   double encode = 0, communicate = 0, decode = 0;
+  double fused = 0;  // of a fused call: the total
+
+  PhaseTimes& operator+=(const PhaseTimes& other);
 };
 
 // Times of a step on its lane, and of a call as a whole without native extras. Seconds since some
@@ -100,6 +104,7 @@ class Sample {
   std::vector<Kind> kinds_;  // by step, as the plan may be gone when the call is done
   Wanted wanted_;
   std::shared_ptr<const WallClock> clock_;
+  bool is_fused_ = false;
   bool compared_ = false;
   std::vector<Event> marks_;              // two for each step
   std::vector<Interval> steps_, sorted_;  // by step; those of one lane

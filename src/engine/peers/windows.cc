@@ -1,6 +1,7 @@
 #include "engine/peers/windows.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <string>
@@ -89,8 +90,14 @@ void adopt_or_refuse(WindowSetup& m) {
                                       c.memory().stream_sets().ended());
   }
   c.memory().windows().refuse(m.room);
-  c.log(LogLevel::kInfo, "calls are done in steps, for there are no windows: {}",
-        m.trouble.empty() ? fmt::format("rank {} has none", *m.failed) : m.trouble);
+  const std::string text =
+      fmt::format("calls that need windows of {} B are not fused: {}", m.room.bytes(),
+                  m.trouble.empty() ? fmt::format("rank {} has none", *m.failed) : m.trouble);
+  // The first line of the run may have promised them.
+  static std::atomic<bool> is_noted{false};
+  if (c.rank == 0 && c.is_reporting() && !is_noted.exchange(true))
+    return note(c.rank, c.about(text));
+  c.log(LogLevel::kInfo, "{}", text);
 }
 
 }  // namespace

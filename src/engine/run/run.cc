@@ -374,18 +374,21 @@ void Run::count() {
                                 .sent = all[i],
                                 .predicted = job.route.choice ? job.route.choice->seconds : 0,
                                 .elements = job.request.count,
-                                .dtype = job.request.datatype},
+                                .dtype = job.request.datatype,
+                                .is_fused = plan_->fused != nullptr},
                                std::exchange(sample, nullptr));
     c_.metrics().counters().add_size(Outcome::kCompressed, message_bytes(job.request, c_.ranks));
     sum += all[i];
   }
   const auto calls = std::ranges::count(messages_, false, &Job::is_native);
   if (calls != 0) leave_mark_once(c_.settings);
-  c_.metrics().counters().add(
-      {.calls = static_cast<size_t>(calls),
-       .sent = sum,
-       .scratch_bytes = stream_set_.scratch_bytes() + c_.memory().windows().bytes(),
-       .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
+  const size_t window_bytes = c_.memory().windows().bytes();
+  c_.metrics().counters().add({.calls = static_cast<size_t>(calls),
+                               .is_fused = plan_->fused != nullptr,
+                               .sent = sum,
+                               .scratch_bytes = stream_set_.scratch_bytes() + window_bytes,
+                               .window_bytes = window_bytes,
+                               .of_all_ranks = !of_messages() && stream_set_.recording() == 0});
 }
 
 // Bytes that the step makes or sends, for tools.

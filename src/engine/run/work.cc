@@ -105,7 +105,8 @@ std::pmr::vector<Sent> sent(const Work& work, const plan::Plan& plan) {
 std::string title(const Work& work, const plan::Plan& plan) {
   const Job& job = *work.front();
   if (work.size() > 1) return fmt::format("{} messages {} B", work.size(), plan.raw_bytes);
-  return fmt::format("{} {} {} B", plan::name(job.request.collective),
+  return fmt::format("{}{} {} {} B", plan.fused != nullptr ? "fused " : "",
+                     plan::name(job.request.collective),
                      job.is_native() ? "native" : print_scheme(job.scheme()), plan.raw_bytes);
 }
 
