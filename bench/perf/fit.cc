@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "engine/comm/chooser.h"
+#include "engine/comm/fusing.h"
 #include "plan/link.h"
 #include "policy/profile_file.h"
 
@@ -19,9 +21,16 @@ double slope(const Curve& c) {
   return std::max(1e-15, (b.seconds - a.seconds) / static_cast<double>(b.bytes - a.bytes));
 }
 
-bool is_to_go_by(const Curve& c) {
+bool is_to_go_by(const Curve& c, bool fused = false) {
   return c.collective == plan::Collective::kAllReduce && c.dtype == codec::Dtype::kFloat32 &&
-         c.points.size() >= 2;
+         c.points.size() >= 2 && c.fused == fused;
+}
+
+// Of two or more; as nth_element leaves them.
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 // Of native calls, on several nodes or within one.
@@ -59,6 +68,7 @@ void fit_link(const Curve& native, Profile* p) {
 struct Compressed {
   const plan::Algorithm* algorithm;
   plan::Shape shape;
+  std::size_t flags;  // of a fused call; 0: it is done in steps
 };
 std::optional<Compressed> compressed(const Curve& c, size_t bytes, const Profile& p) {
   const auto scheme = on_ranks(parse_scheme(c.scheme), c.ranks);
@@ -67,11 +77,13 @@ std::optional<Compressed> compressed(const Curve& c, size_t bytes, const Profile
   if (!scheme || nccl_sends_less(*scheme, {c.collective, count, c.dtype, c.ranks}, machines))
     return {};
   const plan::Shape shape = shape_of({scheme->spec}, count, 4, {c.ranks, 0, 0}, machines);
-  return Compressed{plan::select(c.collective, shape, plan::Algo{}).algorithm, shape};
+  const plan::Algorithm* const taken = plan::select(c.collective, shape, plan::Algo{}).algorithm;
+  const Fusing any{.window_bytes = ~std::size_t{0}};
+  return Compressed{taken, shape, c.fused ? flags_of(any, *taken, shape, *scheme, c.dtype) : 0};
 }
 
 double seconds(const Profile& p, const Compressed& call, std::string_view codec) {
-  return model::estimate(p, *call.algorithm, call.shape, codec).seconds;
+  return model::estimate(p, *call.algorithm, call.shape, codec, call.flags).seconds;
 }
 
 std::string codec_of(const Curve& c) { return c.scheme.substr(0, c.scheme.find(':')); }
@@ -91,12 +103,22 @@ std::optional<model::Rates> fit_codec(const Curve& c, const Profile& p) {
   return model::Rates{rate, rate};
 }
 
+// Codecs that calls in steps tell of.
+std::set<std::string> codecs_in_steps(const Profile& p) {
+  std::set<std::string> found;
+  for (const Curve& c : p.measured)
+    if (c.scheme != model::kNative && is_to_go_by(c)) found.insert(codec_of(c));
+  return found;
+}
+
+// Each by its calls in steps, or where there are none by fused ones.
 void fit_codecs(Profile* p) {
+  const std::set<std::string> in_steps = codecs_in_steps(*p);
   p->codecs.clear();
   p->coding = {kMaxRate, kMaxRate};
   double slowest = kMaxRate;
   for (const Curve& c : p->measured) {
-    if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
+    if (c.scheme == model::kNative || !is_to_go_by(c, !in_steps.contains(codec_of(c)))) continue;
     const auto rates = fit_codec(c, *p);
     if (!rates) continue;
     const auto known = p->codecs.try_emplace(codec_of(c), *rates).first;
@@ -107,12 +129,19 @@ void fit_codecs(Profile* p) {
   p->coding = {slowest, slowest};
 }
 
+// Returns true if a curve begins as low as the native one, or near to it: those of calls in steps
+// beyond the windows of fused ones do not.
+bool begins_small(const Curve& c, const Profile& p) {
+  const Curve* const native = native_calls(p, c.nodes > 1);
+  return native == nullptr || c.points.front().bytes <= 16 * native->points.front().bytes;
+}
+
 // What the smallest compressed calls take beyond links and coding, for each launch: the median.
 // What messages to peers take is in it.
 double fit_launch(const Profile& p) {
   std::vector<double> launches;
   for (const Curve& c : p.measured) {
-    if (c.scheme == model::kNative || !is_to_go_by(c)) continue;
+    if (c.scheme == model::kNative || !is_to_go_by(c) || !begins_small(c, p)) continue;
     const auto call = compressed(c, c.points.front().bytes, p);
     if (!call) continue;
     Profile other = p;
@@ -122,10 +151,33 @@ double fit_launch(const Profile& p) {
     const double times = seconds(other, *call, codec_of(c)) - without;
     launches.push_back(std::max(0.0, c.points.front().seconds - without) / times);
   }
-  if (launches.empty()) return 0;
-  const auto middle = launches.begin() + static_cast<std::ptrdiff_t>(launches.size() / 2);
-  std::ranges::nth_element(launches, middle);
-  return std::min(*middle, kMaxLatency);
+  return launches.empty() ? 0 : std::min(median(launches), kMaxLatency);
+}
+
+// Bandwidth by what the largest fused calls take beyond their coding, of codecs that are known by
+// calls in steps, for all of it is coding else; and what the smallest take beyond both, flags with
+// it: the medians.
+void fit_fused(Profile* p) {
+  const std::set<std::string> in_steps = codecs_in_steps(*p);
+  model::FusedCalls& fused = *p->fused;
+  std::vector<double> rates, launches;
+  for (const Curve& c : p->measured) {
+    if (c.scheme == model::kNative || !is_to_go_by(c, true)) continue;
+    const auto at = [&](const Curve::Point& point, const model::FusedCalls& calls) {
+      Profile other = *p;
+      other.fused = calls;
+      return seconds(other, *compressed(c, point.bytes, *p), codec_of(c));
+    };
+    const Curve::Point &small = c.points.front(), &large = c.points.back();
+    if (!compressed(c, small.bytes, *p) || !compressed(c, large.bytes, *p)) continue;
+    const double coding = at(large, {.launch = fused.launch, .bandwidth = kMaxRate});
+    const double bytes = at(large, {.launch = fused.launch, .bandwidth = 1}) - coding;
+    if (in_steps.contains(codec_of(c)))
+      rates.push_back(bytes / std::max(large.seconds - coding, 0.02 * large.seconds));
+    launches.push_back(std::max(0.0, small.seconds - at(small, {.bandwidth = fused.bandwidth})));
+  }
+  if (!rates.empty()) fused.bandwidth = std::clamp(median(rates), kMinRate, kMaxRate);
+  if (!launches.empty()) fused.launch = std::min(median(launches), kMaxLatency);
 }
 
 }  // namespace
@@ -138,12 +190,17 @@ void fit(Profile* profile) {
   profile->node_ranks = std::ranges::max(plan::even_topology(whole.ranks, whole.nodes).size);
   profile->overlap = 0;  // as it was, what went along with the links is not in the codecs' times
   profile->launch = 0;
+  const bool has_fused = std::ranges::any_of(profile->measured, [](const Curve& c) {
+    return c.scheme != model::kNative && is_to_go_by(c, true);
+  });
+  if (has_fused && inside != nullptr) profile->fused = {.bandwidth = kMaxRate};
   // Of each other: by a fifth of the error a round, or less.
   for (int round = 0; round < 5; ++round) {
     if (inside != nullptr) fit_link(*inside, profile);
     if (apart != nullptr) fit_link(*apart, profile);
     fit_codecs(profile);
     profile->launch = fit_launch(*profile);
+    if (profile->fused) fit_fused(profile);
   }
 }
 

@@ -390,7 +390,9 @@ enum {
   TERSE_BYPASS_CONFIG = 11,    /* its ncclCollConfig_t asks for what NCCL alone does: an algorithm
                                   that is forced, CTAs, an event, or what terse does not know */
   TERSE_BYPASS_OBSERVED = 12,  /* TERSE_OBSERVE: it would have been compressed */
-  TERSE_BYPASS_REASONS = 13
+  TERSE_BYPASS_SLOW = 13,      /* the profile predicts it to be slower than native, by more than
+                                  3 %, and the scheme does not name its algorithm (algo=) */
+  TERSE_BYPASS_REASONS = 14
 };
 
 /* Why an AllGather of differences (delta=) went in full. */

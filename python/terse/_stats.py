@@ -10,7 +10,7 @@ SIZE, REAL = ctypes.c_size_t, ctypes.c_double
 
 # Why a call went to NCCL as it is: TERSE_BYPASS_..., in order.
 BYPASSES = ("off", "dtype", "op", "small", "one_rank", "fallback", "link", "collective", "auto",
-            "delta", "exact", "config", "observed")
+            "delta", "exact", "config", "observed", "slow")
 # Why an AllGather of differences went in full: TERSE_FULL_..., in order.
 IN_FULL = ("first", "others", "every", "memory", "nonfinite")
 

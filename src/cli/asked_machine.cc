@@ -68,9 +68,13 @@ void add_machine_options(CLI::App& command, MachineOptions& options) {
 AskedMachine asked_machine(const MachineOptions& o, const plan::Topology& topology) {
   std::optional<model::Profile> named = settings().profile;
   if (passes_over(o, named)) named.reset();
-  if (!o.profile.empty()) named = at("--profile", [&] { return read_profile(o.profile); });
+  const bool names_none = o.profile == kNoProfile;
+  if (names_none) named.reset();
+  if (!o.profile.empty() && !names_none)
+    named = at("--profile", [&] { return read_profile(o.profile); });
   if (named) return {named->gpu || o.gpu, named, ""};
   if (!is_for_gpus(o)) return {false, {}, ""};
+  if (names_none || (settings().no_profile && o.device.empty())) return {true, {}, ""};
   const Machine machine = machine_of(o);
   AskedMachine asked{true, nearest_profile(machine, topology), machine.device};
   if (!o.device.empty() && !asked.profile)

@@ -11,7 +11,7 @@
 #include "cli/texts.h"
 #include "engine/call/route.h"
 #include "engine/comm/chooser.h"
-#include "engine/comm/comm_windows.h"
+#include "engine/comm/fusing.h"
 #include "engine/comm/savings.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
@@ -45,7 +45,8 @@ constexpr const char* kReasons[] = {"the rule says off",
                                     "the ranks do not hold the same",
                                     "what stays exact and the codes are as much",
                                     "the call's configuration is for NCCL",
-                                    "it is only observed"};
+                                    "it is only observed",
+                                    "native is predicted to be faster"};
 static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
 
 uint64_t parse_bytes(const std::string& text) {
@@ -112,14 +113,18 @@ void print_call(const ExplainOptions& o, const Request& r, bool gpu) {
 }
 
 // Prints the rules before the one that decides, and the key by which each does not match.
-void print_decision(const Policy& policy, const Facts& facts, const Decision& decision) {
+void print_decision(const Policy& policy, const Facts& facts, const Decision& decision,
+                    bool is_estimate) {
   const size_t passed = std::min<size_t>(decision.rule, policy.rules.size());
   for (size_t i = 0; i < passed; ++i) {
     const Rule& rule = policy.rules[i];
     const std::string_view refused = rule.match.refusal(facts);
     fmt::print("no match   {}, by its {}: {}{}\n", describe_rule(rule), refused, print_rule(rule),
                refused == "bytes" && rule.match.usual
-                   ? fmt::format(" (usual: {} or more)", print_size(default_min_bytes(facts)))
+                   ? fmt::format(" (usual: {} or more{})", print_size(default_min_bytes(facts)),
+                                 facts.fused_from > default_min_bytes(facts) ? ""
+                                 : is_estimate ? " where fused, by an estimate"
+                                               : " where fused")
                    : "");
   }
   if (decision.rule == kNoRule)
@@ -145,9 +150,10 @@ struct Call {
   const Request& request;
   const plan::Topology& topology;
   const bool gpu;  // by the command line, or the profile
+  const Fusing fusing = {.window_bytes = max_window_bytes(settings(), gpu)};
 
   Machines machines() const {
-    return {chunk_policy_of(settings(), plan::default_chunk_policy(gpu)), topology};
+    return {chunk_policy_of(settings(), plan::default_chunk_policy(gpu)), topology, &fusing};
   }
   size_t bytes() const { return request.count * datatype_size(request.datatype); }
   int root() const { return root_of(options, request); }
@@ -223,7 +229,8 @@ void print_fusion(const plan::Algorithm& algorithm, const plan::Shape& shape, co
              bytes_text(room_of(fusion.by_rank.front()).bytes()));
 }
 
-void print_plan(const Call& call, const Scheme& scheme) {
+// `why`: reason why the call stays native all the same; null: it does not.
+void print_plan(const Call& call, const Scheme& scheme, const char* why) {
   const ExplainOptions& o = call.options;
   const plan::Collective collective = call.request.collective;
   const plan::Shape shape = call.shape_on(0, scheme);
@@ -260,7 +267,7 @@ void print_plan(const Call& call, const Scheme& scheme) {
   if (stays)
     fmt::print("native     {}: only a scheme that names its algorithm (algo=) has it compressed\n",
                kReasons[TERSE_BYPASS_LINK]);
-  print_comparison(call, scheme, stays ? nullptr : selection.algorithm);
+  print_comparison(call, scheme, stays || why != nullptr ? nullptr : selection.algorithm);
 }
 
 // Prints what the model has of the call by a profile.
@@ -274,11 +281,16 @@ void print_prediction(const Call& call, const Scheme& scheme, const AskedMachine
     return fmt::print("predicted  nothing: the profile \"{}\" says nothing of {}\n", profile.name,
                       lacking);
   const double native = *predict_native(profile, prospect, call.machines()).seconds;
-  const std::optional<double> own = seconds_as_called(profile, scheme, prospect, call.machines());
+  const std::optional<Prediction> own =
+      predict_as_called(profile, scheme, prospect, call.machines());
   if (!own) return;
+  const char* const fused = !own->is_fused            ? ""
+                            : profile.fused->estimate ? ", fused (an estimate)"
+                                                      : ", fused";
   fmt::print(
-      "predicted  {} in place of {}, {:.2f} times as fast as native, by the profile \"{}\"{}\n",
-      report::show_seconds(*own), report::show_seconds(native), native / *own, profile.name,
+      "predicted  {} in place of {}, {:.2f} times as fast as native{}, by the profile \"{}\"{}\n",
+      report::show_seconds(*own->seconds), report::show_seconds(native), native / *own->seconds,
+      fused, profile.name,
       machine.nearest_to.empty() ? "" : ", the nearest to " + machine.nearest_to);
 }
 
@@ -299,7 +311,8 @@ Scheme chosen(const Call& call, const Scheme& scheme, const model::Profile& prof
   for (const Prediction& p : all)
     fmt::print("           {:>9}  {:>6}  {}{}\n", report::show_seconds(*p.seconds),
                fmt::format("{:.2f}x", *all.front().seconds / *p.seconds),
-               p.scheme.off ? "native" : print_scheme(p.scheme), &p == &taken ? "  taken" : "");
+               p.scheme.off ? "native" : print_scheme(p.scheme) + (p.is_fused ? "  fused" : ""),
+               &p == &taken ? "  taken" : "");
   return taken.scheme;
 }
 
@@ -320,15 +333,36 @@ std::optional<int> bypass_of(const Request& request, int ranks, const Scheme& sc
   return {};
 }
 
-// Returns true if a preset leaves the call native because it gains too little.
-bool is_slow(const Call& call, const Policy& policy, const Decision& decision, const Scheme& scheme,
-             const model::Profile& profile) {
+// Reason why a call with a scheme of its rule's stays native, by what the profile predicts; null:
+// it does not. A preset asks for a gain; a scheme that is named is compressed unless it loses much.
+std::optional<int> slow_reason(const Call& call, const Policy& policy, const Decision& decision,
+                               const Scheme& scheme, const model::Profile& profile) {
   const Request& r = call.request;
   codec::Dtype dtype{};
-  if (!policy.is_of_preset(decision.rule) || r.count == 0 || !compressible(r.datatype, &dtype))
-    return false;
+  if (r.count == 0 || !compressible(r.datatype, &dtype)) return {};
   const Prospect prospect{r.collective, r.count, dtype, call.options.ranks, call.root()};
-  return Savings().are_too_little(&profile, scheme, prospect, call.machines());
+  if (policy.is_of_preset(decision.rule) &&
+      Savings().are_too_little(&profile, scheme, prospect, call.machines()))
+    return TERSE_BYPASS_AUTO;
+  if (scheme.delta || (!profile.fused && is_fused(scheme, prospect, call.machines()))) return {};
+  const bool is_slow = !names_its_algorithm(scheme, prospect, call.machines()) &&
+                       Savings().are_a_loss(&profile, scheme, prospect, call.machines());
+  return is_slow ? std::optional<int>(TERSE_BYPASS_SLOW) : std::nullopt;
+}
+
+// Returns true if a rule takes a call as one that is fused, for its size, and it is not.
+bool is_too_small_in_steps(const Call& call, const Policy& policy, const Decision& decision,
+                           const Facts& facts) {
+  const Request& r = call.request;
+  const int ranks = call.options.ranks;
+  codec::Dtype dtype{};
+  if (decision.scheme == nullptr || !policy.rules[decision.rule].match.usual ||
+      facts.bytes >= default_min_bytes_in_steps(facts) || !compressible(r.datatype, &dtype) ||
+      bypass_reason(r, ranks, *decision.scheme))
+    return false;
+  const std::optional<Scheme> scheme = on_ranks(*decision.scheme, ranks);
+  return scheme &&
+         !is_fused(*scheme, {r.collective, r.count, dtype, ranks, call.root()}, call.machines());
 }
 
 void explain(const ExplainOptions& o) {
@@ -338,8 +372,17 @@ void explain(const ExplainOptions& o) {
   const AskedMachine machine = asked_machine(o.machine, topology);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
-  const Facts facts = facts_of(request, o.ranks, topology, o.name, machine.gpu);
-  const Decision decision = policy.decide(facts);
+  Facts facts = facts_of(request, o.ranks, topology, o.name, machine.gpu);
+  const Fusing fusing{.window_bytes = max_window_bytes(settings(), machine.gpu)};
+  if (codec::Dtype dtype{}; machine.profile && compressible(request.datatype, &dtype))
+    facts.fused_from = fused_from(
+        *machine.profile, request.collective, dtype, o.ranks,
+        {chunk_policy_of(settings(), plan::default_chunk_policy(machine.gpu)), topology, &fusing});
+  Decision decision = policy.decide(facts);
+  if (is_too_small_in_steps({o, request, topology, machine.gpu}, policy, decision, facts)) {
+    facts.fused_from = ~size_t{0};
+    decision = policy.decide(facts);
+  }
   std::optional<int> bypass = decision.bypass;
   Scheme scheme;
   if (decision.scheme != nullptr) {
@@ -359,19 +402,25 @@ void explain(const ExplainOptions& o) {
     require_few_on_a_node(call.shape_on(0, scheme), 1 << 22);
   }
   print_call(o, request, call.gpu);
-  print_decision(policy, facts, decision);
+  print_decision(policy, facts, decision,
+                 machine.profile && machine.profile->fused && machine.profile->fused->estimate);
   print_warnings(policy, stderr);
   if (chooses) {
     scheme = chosen(call, scheme, *machine.profile);
     bypass = scheme.off ? TERSE_BYPASS_AUTO : bypass_of(request, o.ranks, scheme);
   }
-  if (!bypass && machine.profile && is_slow(call, policy, decision, scheme, *machine.profile))
-    bypass = TERSE_BYPASS_AUTO;
+  std::optional<int> slow;
+  if (!bypass && machine.profile && !chooses)
+    slow = slow_reason(call, policy, decision, scheme, *machine.profile);
+  if (slow == TERSE_BYPASS_AUTO) bypass = slow;
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
-  print_plan(call, scheme);
+  print_plan(call, scheme, slow ? kReasons[*slow] : nullptr);
   if (machine.profile && !chooses && !plan::is_point_to_point(request.collective))
     print_prediction(call, scheme, machine);
+  if (slow)
+    fmt::print("native     {}: only a scheme that names its algorithm (algo=) has it compressed\n",
+               kReasons[*slow]);
   if (!machine.profile && call.gpu && policy.is_of_preset(decision.rule))
     fmt::print(
         "profile    none (--device H100, --profile): on known GPUs a preset goes by the nearest, "

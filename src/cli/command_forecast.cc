@@ -12,6 +12,8 @@
 #include "cli/step.h"
 #include "cli/texts.h"
 #include "engine/comm/chooser.h"
+#include "engine/comm/fusing.h"
+#include "engine/comm/savings.h"
 #include "policy/datatype.h"
 #include "policy/draft.h"
 #include "policy/names.h"
@@ -61,15 +63,20 @@ struct Place {
   plan::Topology topology =
       plan::full_topology(ranks, node_ranks != 0 ? node_ranks : profile.node_ranks);
 
+  Fusing fusing = {.window_bytes = max_window_bytes(settings(), profile.gpu)};
+
   Machines machines() const {
-    return {chunk_policy_of(settings(), plan::default_chunk_policy(profile.gpu)), topology};
+    return {chunk_policy_of(settings(), plan::default_chunk_policy(profile.gpu)), topology,
+            &fusing};
   }
 };
 
-// Seconds of the call natively, and with the scheme; empty: native.
+// Seconds of the call natively, and with the scheme; empty: native, as one that is predicted to be
+// slower is, unless the scheme names its algorithm.
 struct Times {
   double native;
   std::optional<double> compressed;
+  std::optional<double> slower = {};  // seconds of such a one
 };
 
 // `option`: named in errors.
@@ -93,12 +100,19 @@ Times times_of(const Place& place, const Prospect& call, const Scheme& wanted) {
                    shape_of({codec::Spec{}}, call.count, codec::dtype_size(call.dtype),
                             {call.ranks, 0, call.root}, place.machines()),
                    true);
-  return {*native.seconds, seconds_as_called(place.profile, scheme, call, place.machines())};
+  const auto own = predict_as_called(place.profile, scheme, call, place.machines());
+  if (!own) return {*native.seconds, {}};
+  const bool is_judged = !scheme.delta && !names_its_algorithm(scheme, call, place.machines()) &&
+                         (place.profile.fused || !is_fused(scheme, call, place.machines()));
+  const bool is_loss = is_judged && Saving{*native.seconds, *own->seconds}.is_loss();
+  if (is_loss) return {*native.seconds, {}, own->seconds};
+  return {*native.seconds, own->seconds};
 }
 
 struct Table {
   std::string title;
   std::vector<report::Series> series;  // native, and the schemes
+  std::vector<report::Series> slower;  // of the schemes, what is native for it would be slower
 };
 
 std::string bytes_shown(double bytes) { return print_size(static_cast<uint64_t>(bytes)); }
@@ -115,18 +129,23 @@ std::string times_as_fast(double native, double seconds) {
   return fmt::format("{:.2f}x", native / seconds);
 }
 
+std::string native_cell(const Table& table, size_t scheme, double x, double native) {
+  const std::optional<double> slower = seconds_at(table.slower[scheme], x);
+  return slower ? fmt::format("native ({})", times_as_fast(native, *slower)) : "native";
+}
+
 void print_table(const Table& table, const report::Axis& axis) {
   fmt::print("\n{}\n\n{:>10}", table.title, axis.title);
   for (const report::Series& s : table.series) fmt::print("  {:>18}", s.name);
   fmt::print("\n");
   for (const auto& [x, native] : table.series.front().points) {
     fmt::print("{:>10}  {:>18}", axis.show(x), report::show_seconds(native));
-    for (const report::Series& s : std::span(table.series).subspan(1)) {
-      const std::optional<double> own = seconds_at(s, x);
+    for (size_t k = 1; k < table.series.size(); ++k) {
+      const std::optional<double> own = seconds_at(table.series[k], x);
       if (own)
         fmt::print("  {:>10} {:>7}", report::show_seconds(*own), times_as_fast(native, *own));
       else
-        fmt::print("  {:>18}", "native");
+        fmt::print("  {:>18}", native_cell(table, k - 1, x, native));
     }
     fmt::print("\n");
   }
@@ -138,6 +157,7 @@ void add_point(Table& table, double x, const Place& place, const Prospect& call,
     const Times times = times_of(place, call, schemes[k]);
     if (k == 0) table.series[0].points.emplace_back(x, times.native);
     if (times.compressed) table.series[k + 1].points.emplace_back(x, *times.compressed);
+    if (times.slower) table.slower[k].points.emplace_back(x, *times.slower);
   }
 }
 
@@ -163,8 +183,11 @@ std::vector<Scheme> schemes_of(const ForecastOptions& o) {
 }
 
 Table empty_table(const ForecastOptions& o, std::string title) {
-  Table table{std::move(title), {{"native", {}}}};
-  for (const std::string& scheme : o.schemes) table.series.push_back({scheme, {}});
+  Table table{std::move(title), {{"native", {}}}, {}};
+  for (const std::string& scheme : o.schemes) {
+    table.series.push_back({scheme, {}});
+    table.slower.push_back({scheme, {}});
+  }
   return table;
 }
 
@@ -176,11 +199,11 @@ std::string speedups(const Table& table, const report::Axis& axis) {
   text += "</tr>\n";
   for (const auto& [x, native] : table.series.front().points) {
     text += fmt::format("<tr><td>{}</td><td>{}</td>", axis.show(x), report::show_seconds(native));
-    for (const report::Series& s : std::span(table.series).subspan(1)) {
-      const std::optional<double> own = seconds_at(s, x);
+    for (size_t k = 1; k < table.series.size(); ++k) {
+      const std::optional<double> own = seconds_at(table.series[k], x);
       text += own ? fmt::format("<td>{}, {}</td>", report::show_seconds(*own),
                                 times_as_fast(native, *own))
-                  : "<td>native</td>";
+                  : fmt::format("<td>{}</td>", native_cell(table, k - 1, x, native));
     }
     text += "</tr>\n";
   }
@@ -211,6 +234,9 @@ void print_profile(const model::Profile& profile) {
   fmt::print("profile    {}: {}\n", profile.name, profile.source);
   if (!profile.measured.empty())
     fmt::print("measured   is what auto goes by; these times are the model's\n");
+  if (profile.fused && max_window_bytes(settings(), profile.gpu) != 0)
+    fmt::print("fused      calls of up to {} ranks on one node{} (TERSE_FUSE=off: in steps)\n",
+               plan::Fused::kMaxRanks, profile.fused->estimate ? ", an estimate" : "");
 }
 
 // Prints a table by sizes for each number of ranks; or, for one size, a table by ranks.

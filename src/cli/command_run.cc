@@ -124,7 +124,8 @@ void add_rules(const Run& run, std::vector<Variable>& variables) {
 
 // Name of a built-in profile, or the whole path of a file, as the program may run elsewhere.
 std::string whole_name(const std::string& profile) {
-  return is_known_profile(profile) ? profile : fs::absolute(profile).string();
+  const bool is_name = profile == kNoProfile || is_known_profile(profile);
+  return is_name ? profile : fs::absolute(profile).string();
 }
 
 // Adds the facade, also in a dry run, whose output is to be used.
@@ -179,7 +180,7 @@ std::vector<Variable> surroundings(const Run& run) {
   add_python(variables);
   add_rules(run, variables);
   if (!run.profile.empty()) {
-    read_profile(run.profile);
+    if (run.profile != kNoProfile) read_profile(run.profile);
     variables.push_back({"TERSE_PROFILE", whole_name(run.profile)});
   }
   if (!run.nccl.empty()) variables.push_back({"TERSE_NCCL", nccl});

@@ -171,8 +171,20 @@ double native_seconds(const Profile& p, Collective collective, const Shape& shap
   return latency(p, of_tree(collective, t)) + p.launch + links;
 }
 
+namespace {
+
+// Of a call in one chunk. Where it draws, what it draws by is made first.
+double fused_seconds(const Profile& p, size_t flags, bool draws, size_t bytes, double coding) {
+  const double writing = static_cast<double>(bytes) / p.fused->bandwidth;
+  const double hidden = p.fused->overlap * std::min(writing, coding);
+  return p.fused->launch + (draws ? p.launch : 0) + static_cast<double>(flags) * p.fused->flag +
+         writing + coding - hidden;
+}
+
+}  // namespace
+
 Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
-                  std::string_view codec) {
+                  std::string_view codec, size_t flags) {
   const plan::Link link = plan::link_of(algorithm, shape);
   const Topology& t = shape.topology;
   const size_t bytes = message_bytes(algorithm.collective, shape);
@@ -185,6 +197,8 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
   const Rates& rates = rates_of(p, codec);
   const double coding = static_cast<double>(work.packed) / rates.encode +
                         static_cast<double>(work.unpacked) / rates.decode;
+  if (flags != 0 && p.fused)
+    return {&algorithm, fused_seconds(p, flags, shape.draws(), node.bytes, coding), link, true};
   double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);
   if (comes_from_root(algorithm.collective))
     links = std::max(links, seconds_of(p, algorithm.cost(shape).sent, 1));
@@ -196,16 +210,17 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
                       chunks * (static_cast<double>(work.steps) * p.launch +
                                 static_cast<double>(work.messages) * p.message) +
                       links + coding - hidden;
-  return {&algorithm, time, link};
+  return {&algorithm, time, link, false};
 }
 
 Estimate fastest(const Profile& profile, Collective collective, const Shape& shape,
-                 std::string_view codec) {
+                 std::string_view codec,
+                 const std::function<size_t(const plan::Algorithm&)>& flags_of) {
   Estimate best;
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (!plan::is_for(a, collective, shape)) continue;
     if (!a.applies(shape, *plan::find_algo(a.names.own)).applies) continue;
-    const Estimate one = estimate(profile, a, shape, codec);
+    const Estimate one = estimate(profile, a, shape, codec, flags_of ? flags_of(a) : 0);
     if (best.algorithm == nullptr || one.seconds < best.seconds) best = one;
   }
   return best;

@@ -23,13 +23,18 @@ double Curve::seconds(size_t bytes) const {
 }
 
 const Curve* Profile::curve(plan::Collective collective, codec::Dtype dtype, int ranks, int nodes,
-                            std::string_view scheme) const {
+                            std::string_view scheme, bool fused) const {
   const Curve* found = nullptr;
+  int best = 0;
   for (const Curve& c : measured) {
-    if (c.collective != collective || c.ranks != ranks || c.nodes != nodes || c.scheme != scheme)
+    if (c.collective != collective || c.ranks != ranks || c.nodes != nodes || c.scheme != scheme ||
+        codec::dtype_size(c.dtype) != codec::dtype_size(dtype))
       continue;
-    if (c.dtype == dtype) return &c;
-    if (codec::dtype_size(c.dtype) == codec::dtype_size(dtype)) found = &c;
+    const int likeness = 1 + 2 * (c.fused == fused) + (c.dtype == dtype);
+    if (likeness > best || (likeness == best && c.dtype != dtype)) {
+      best = likeness;
+      found = &c;
+    }
   }
   return found;
 }

@@ -28,6 +28,18 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
+// Calls that ranks of one node fuse: each is one step, in memory that all of them write. Times in
+// seconds.
+struct FusedCalls {
+  double launch = 0;     // of a rank to start one
+  double flag = 0;       // from a rank's raising a flag until its peers see it
+  double bandwidth = 0;  // bytes a second of a rank into its peers' memory
+  double overlap = 0;    // how much of the shorter of coding and writing goes along with the other
+  bool estimate = false;
+
+  bool operator==(const FusedCalls&) const = default;
+};
+
 // Name of a native call, in place of a scheme.
 constexpr std::string_view kNative = "native";
 
@@ -45,6 +57,7 @@ struct Curve {
   int ranks = 0, nodes = 0;
   std::string scheme;         // as it is written, or kNative
   std::vector<Point> points;  // by rising size; at least one
+  bool fused = false;
 
   bool operator==(const Curve&) const = default;
 
@@ -65,15 +78,17 @@ struct Profile {
   double message = 0;  // seconds of a rank for each message to or from a peer
   double launch = 0;   // seconds of a rank to start each of a call's steps
   double overlap = 1;  // how much of the shorter of coding and sending goes along with the other
-  Rates coding;        // of codecs that are not named below
+  std::optional<FusedCalls> fused;
+  Rates coding;                                      // of codecs that are not named below
   std::map<std::string, Rates, std::less<>> codecs;  // by scheme name, such as "int4"
   std::vector<Curve> measured;
 
   bool operator==(const Profile&) const = default;
 
-  // Null where nothing like it was measured. A type of the same width stands in for another.
+  // Null where nothing like it was measured. A type of the same width stands in for another, and
+  // fused calls for those in steps, or these for those.
   const Curve* curve(plan::Collective collective, codec::Dtype dtype, int ranks, int nodes,
-                     std::string_view scheme) const;
+                     std::string_view scheme, bool fused = false) const;
 };
 
 }  // namespace terse::model

@@ -220,6 +220,7 @@ struct Plan {
   size_t raw_bytes = 0;  // of an uncompressed call
   Link link;             // link_of()
   bool asked_for = false;  // the scheme names its algorithm
+  bool is_slow = false;    // a profile predicts that NCCL is faster
   // What the only step does on the windows of all ranks (fuse.h); null: the call is not fused.
   std::shared_ptr<const Fused> fused;
   // Same call, fused, for ranks that have windows; null: it cannot be.

@@ -14,7 +14,8 @@ bool meets(Set set, Set other) { return set == 0 || other == 0 || (set & other) 
 
 bool is_less_than_usual(const Facts& f) { return f.bytes < default_min_bytes(f); }
 
-// Shards of the largest match, on hosts or on GPUs, where shards have 32 KiB or more.
+// Shards of the largest match, on hosts or on GPUs, where shards have 32 KiB or more; fewer of
+// fused calls alone, by a profile.
 Range shards_of(const Match& m) {
   return {std::max<uint64_t>(m.shard.first, m.usual ? kUsualShard / 2 : 0), m.shard.last};
 }
@@ -28,10 +29,14 @@ bool names_meet(std::string_view name, std::string_view other) {
 
 }  // namespace
 
-size_t default_min_bytes(const Facts& f) {
+size_t default_min_bytes_in_steps(const Facts& f) {
   const auto ranks = static_cast<size_t>(f.ranks);
   return f.gpu ? std::max(size_t{8} << 20, (size_t{32} << 10) * ranks)
                : kUsualShard * plan::shards(f.collective, f.ranks);
+}
+
+size_t default_min_bytes(const Facts& f) {
+  return std::min(default_min_bytes_in_steps(f), f.fused_from);
 }
 
 // Sizes come last: if they alone refuse, the message is too small or too large.

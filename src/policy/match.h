@@ -21,6 +21,8 @@ struct Facts {
   std::string_view name;  // commName of the communicator; empty: none
   bool gpu = false;
   uint64_t tag = 0;  // userProfilerTag of the call's configuration; 0: none
+  // Bytes of the whole message from which on a fused call gains; at least kMinFusedShard a shard.
+  size_t fused_from = ~size_t{0};
 
   // Bytes of a rank's shard, or of a message without shards.
   size_t shard_bytes() const { return bytes / plan::shards(collective, ranks); }
@@ -40,11 +42,17 @@ struct Range {
 // Bytes of a shard from which on a codec mostly gains on hosts.
 constexpr size_t kUsualShard = 64 << 10;
 
-// Default min bytes of a call's whole message. On GPUs links are faster, and a codec has launches:
+// Min bytes of a shard of a fused call, whatever its profile predicts.
+constexpr size_t kMinFusedShard = 4 << 10;
+
+// Default min bytes of a call's whole message: from there on, or from facts.fused_from on, which is
+// less. On GPUs links are faster, and a codec has launches:
 // 8 MiB, or 32 KiB a rank, by `terse forecast` of AllReduce, AllGather and ReduceScatter in int8,
 // fp32 and bf16, on 16 to 4096 GPUs, 4 and 8 to a node with 100 to 3200 Gbit/s. An estimate, not a
 // measurement.
 size_t default_min_bytes(const Facts& facts);
+// The same of calls in steps.
+size_t default_min_bytes_in_steps(const Facts& facts);
 
 struct Match {
   Set collectives = 0;  // never empty in a policy's rule

@@ -19,6 +19,7 @@ namespace terse {
 namespace {
 
 using model::Curve;
+using model::FusedCalls;
 using model::Link;
 using model::Profile;
 using model::Rates;
@@ -43,6 +44,12 @@ constexpr Field<Profile> kProfile[] = {{"message", &Profile::message, 0, 10, "se
                                        {"launch", &Profile::launch, 0, 10, "seconds", false},
                                        {"overlap", &Profile::overlap, 0, 1, "", false}};
 
+constexpr Field<FusedCalls> kFused[] = {
+    {"launch", &FusedCalls::launch, 0, kMaxLatency, "seconds"},
+    {"flag", &FusedCalls::flag, 0, kMaxLatency, "seconds"},
+    {"bandwidth", &FusedCalls::bandwidth, kMinRate, kMaxRate, "bytes a second"},
+    {"overlap", &FusedCalls::overlap, 0, 1, "", false}};
+
 constexpr int kMaxRanks = 1 << 20;
 
 template <class Owner, size_t n>
@@ -57,8 +64,8 @@ class ProfileParser {
 
   Profile parse() {
     static constexpr std::string_view kKeys[] = {
-        "name",   "source",  "gpu",    "devices", "node_ranks", "max_nodes", "message",
-        "launch", "overlap", "within", "between", "coding",     "codec",     "measured"};
+        "name",    "source", "gpu",     "devices", "node_ranks", "max_nodes", "message", "launch",
+        "overlap", "within", "between", "fused",   "coding",     "codec",     "measured"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       if (e.key == "name") {
         profile_.name = file_.text_of(e);
@@ -76,6 +83,8 @@ class ProfileParser {
         set(*number, e, profile_);
       } else if (e.key == "within" || e.key == "between") {
         (e.key == "within" ? profile_.within : profile_.between) = numbers<Link>(kLink, e);
+      } else if (e.key == "fused") {
+        profile_.fused = fused_calls(e);
       } else if (e.key == "coding") {
         profile_.coding = numbers<Rates>(kRates, e);
       } else if (e.key == "codec") {
@@ -100,16 +109,18 @@ class ProfileParser {
 
   int ranks_of(const Entry& e) const { return static_cast<int>(file_.whole_of(e, 1, kMaxRanks)); }
 
-  template <class Owner, size_t n>
-  Owner numbers(const Field<Owner> (&all)[n], const Entry& of) const {
+  // `other(e)` takes a key that is no number.
+  template <class Owner, size_t n, class Other>
+  Owner numbers(const Field<Owner> (&all)[n], const Entry& of, const Other& other) const {
     Owner owner;
     unsigned seen = 0;
     const toml::table& table = file_.table_of(of);
     for (const Entry& e : TomlFile::entries(table)) {
       const Field<Owner>* const number = find(all, e.key);
-      if (number == nullptr)
-        file_.refuse(e.at, "unknown key \"{}\"; known are {} and {}", e.key, all[0].key,
-                     all[1].key);
+      if (number == nullptr) {
+        other(e, owner);
+        continue;
+      }
       set(*number, e, owner);
       seen |= 1u << (number - all);
     }
@@ -117,6 +128,22 @@ class ProfileParser {
       if (all[i].required && !(seen >> i & 1))
         file_.refuse(of.at, "{} has no {}, in {}", of.key, all[i].key, all[i].unit);
     return owner;
+  }
+
+  template <class Owner, size_t n>
+  Owner numbers(const Field<Owner> (&all)[n], const Entry& of) const {
+    return numbers(all, of, [&](const Entry& e, Owner&) {
+      file_.refuse(e.at, "unknown key \"{}\"; known are {} and {}", e.key, all[0].key, all[1].key);
+    });
+  }
+
+  FusedCalls fused_calls(const Entry& of) const {
+    static constexpr std::string_view kKeys[] = {"launch", "flag", "bandwidth", "overlap",
+                                                 "estimate"};
+    return numbers(kFused, of, [&](const Entry& e, FusedCalls& fused) {
+      file_.find_key(e, kKeys);  // throws that it is unknown
+      fused.estimate = file_.flag_of(e);
+    });
   }
 
   void rates(const Entry& e) {
@@ -129,15 +156,17 @@ class ProfileParser {
 
   void curve(const toml::table& table) {
     Curve curve;
-    static constexpr std::string_view kKeys[] = {"collective", "dtype",  "ranks",
-                                                 "nodes",      "scheme", "points"};
-    unsigned seen = 0;
+    static constexpr std::string_view kKeys[] = {"collective", "dtype",  "ranks", "nodes",
+                                                 "scheme",     "points", "fused"};
+    unsigned seen = 1u << 6;  // fused may be left out
     for (const Entry& e : TomlFile::entries(table)) {
       seen |= 1u << file_.find_key(e, kKeys);
       if (e.key == "ranks" || e.key == "nodes")
         (e.key == "ranks" ? curve.ranks : curve.nodes) = ranks_of(e);
       else if (e.key == "points")
         points(e, curve);
+      else if (e.key == "fused")
+        curve.fused = file_.flag_of(e);
       else
         at(file_.place(e.value->source().begin),
            [&, text = file_.text_of(e)] { set_name(e.key, text, curve); });
@@ -154,7 +183,7 @@ class ProfileParser {
 
   void require_new(const Curve& curve, const toml::source_position& begin) const {
     const auto key = [](const Curve& c) {
-      return std::tie(c.collective, c.dtype, c.ranks, c.nodes, c.scheme);
+      return std::tie(c.collective, c.dtype, c.ranks, c.nodes, c.scheme, c.fused);
     };
     for (const Curve& other : profile_.measured)
       if (key(other) == key(curve))
@@ -210,6 +239,7 @@ class ProfileParser {
     };
     if (!profile_.within && !profile_.between && profile_.measured.empty())
       refuse("links, [within] a node or [between] nodes, nor of what was [[measured]]");
+    if (profile_.fused && !profile_.within) refuse("[within], the links of ranks that are fused");
     if ((profile_.within || profile_.between) && profile_.coding.encode == 0)
       refuse("[coding], the rate of codecs");
   }
@@ -232,9 +262,9 @@ std::string print_curve(const Curve& c) {
     points += fmt::format("{}[{}, {}]", points.empty() ? "" : ", ", p.bytes, p.seconds);
   return fmt::format(
       "\n[[measured]]\ncollective = \"{}\"\ndtype = \"{}\"\nranks = {}\nnodes = {}\n"
-      "scheme = {}\npoints = [{}]\n",
+      "scheme = {}\n{}points = [{}]\n",
       print_collectives(set_of(c.collective)), print_dtype(c.dtype), c.ranks, c.nodes,
-      toml_quoted(c.scheme), points);
+      toml_quoted(c.scheme), c.fused ? "fused = true\n" : "", points);
 }
 
 }  // namespace
@@ -278,6 +308,9 @@ std::string print_profile(const Profile& p) {
   text += print(kProfile, p);
   if (p.within) text += "\n[within]\n" + print(kLink, *p.within);
   if (p.between) text += "\n[between]\n" + print(kLink, *p.between);
+  if (p.fused)
+    text +=
+        "\n[fused]\n" + print(kFused, *p.fused) + (p.fused->estimate ? "estimate = true\n" : "");
   if (p.coding != Rates{}) text += "\n[coding]\n" + print(kRates, p.coding);
   for (const auto& [codec, rates] : p.codecs)
     text += fmt::format("\n[codec.{}]\n", codec) + print(kRates, rates);

@@ -14,12 +14,17 @@
 //   encode = 2e9                        encode = 3e9                 elements a second
 //   decode = 3e9                        decode = 3e9
 //
+//   [fused]                                                          calls that ranks of one node
+//   launch = 5e-6                       flag = 2e-6                  fuse; estimate = true: not
+//   bandwidth = 50e9                    overlap = 0.7                measured
+//
 //   [[measured]]                                                     what calls took
 //   collective = "allreduce"
 //   dtype = "float32"
 //   ranks = 4
 //   nodes = 4
 //   scheme = "native"
+//   fused = false
 //   points = [[65536, 0.0011], [1048576, 0.013]]                     bytes, seconds
 #pragma once
 
@@ -41,6 +46,9 @@ model::Profile read_profile(const std::string& name);
 
 // Text that parses back.
 std::string print_profile(const model::Profile& profile);
+
+// Name of no profile at all.
+constexpr char kNoProfile[] = "none";
 
 struct KnownProfile {
   std::string_view name, text;

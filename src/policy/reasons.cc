@@ -19,7 +19,8 @@ const char* bypass_reason(int reason) {
                                              "the ranks do not hold the same",
                                              "what stays exact and the codes are as much",
                                              "the call's configuration is for NCCL",
-                                             "it is only observed"};
+                                             "it is only observed",
+                                             "native is predicted to be faster"};
   static_assert(std::size(kReasons) == TERSE_BYPASS_REASONS);
   return reason >= 0 && reason < TERSE_BYPASS_REASONS ? kReasons[reason] : "unknown";
 }

@@ -119,9 +119,12 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) { s.policy_path = file_at(text); }},
     {"TERSE_PROFILE", Ranks::kAlike,
      "profile of the machine, by which `auto` chooses, presets leave native what gains less than "
-     "10 %, and times are predicted: a file, as terse tune writes it, or a profile's name (default "
-     "on known GPUs: the nearest)",
-     [](std::string_view text, Settings& s) { s.profile = read_profile(profile_at(text)); }},
+     "10 %, other schemes what would be over 3 % slower, and times are predicted: a file, as terse "
+     "tune writes it, a profile's name, or the word none (default on known GPUs: the nearest)",
+     [](std::string_view text, Settings& s) {
+       s.no_profile = text == kNoProfile;
+       if (!s.no_profile) s.profile = read_profile(profile_at(text));
+     }},
     {"TERSE_LEVELS", Ranks::kAlike, "file of the levels that learned schemes begin with, and save",
      [](std::string_view text, Settings& s) {
        s.levels_path = file_at(text);

@@ -27,6 +27,7 @@ struct Settings {
   Floor min_bytes;                        // empty: default sizes
   Policy policy;                          // made of the two above
   std::optional<model::Profile> profile;  // for `auto`
+  bool no_profile = false;                // nor is the nearest built-in one taken
   std::string levels_path;                // where levels are saved; empty: nowhere
   std::vector<Levels> levels;             // read from there, for learned codecs to begin with
   size_t chunk_bytes = 0;                 // 0: by the machine and the number of ranks

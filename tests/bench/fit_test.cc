@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/comm/chooser.h"
+#include "engine/comm/fusing.h"
 #include "model/predict.h"
 #include "policy/profile_file.h"
 
@@ -130,9 +131,9 @@ TEST(Fit, LaunchesAreWhatSmallCompressedCallsTakeBeyondTheirBytes) {
             choose(predictions(p, parse_scheme("auto:bits=8"), call, machines));
         if (taken.scheme.off) continue;
         const double native = *predict_native(real, call, machines).seconds;
-        const auto spent = seconds_as_called(real, taken.scheme, call, machines);
+        const auto spent = predict_as_called(real, taken.scheme, call, machines);
         ASSERT_TRUE(spent);
-        EXPECT_GT(native / *spent, 0.97)
+        EXPECT_GT(native / *spent->seconds, 0.97)
             << count << " elements, " << l.ranks << " ranks on " << l.nodes << " nodes";
       }
 }
@@ -183,6 +184,59 @@ TEST(Fit, ItsProfileCanBeRead) {
   EXPECT_EQ(slow.within->latency, kMaxLatency);
   EXPECT_EQ(slow.codecs.at("int8").encode, kMinRate);
   EXPECT_EQ(parse_profile(print_profile(slow), "slow.toml"), slow);
+}
+
+// Of four ranks on one node, natively, in steps, and fused: in one row.
+struct OnOneNode {
+  const plan::Topology topology = plan::even_topology(4, 1);
+  const Fusing fusing{.window_bytes = size_t{1} << 30};
+  Profile real = machine(1e9, 1e9);
+
+  OnOneNode() {
+    real.launch = 3e-5;
+    real.fused = model::FusedCalls{.launch = 8e-6, .bandwidth = 6e9};
+  }
+  double seconds_of(const Profile& p, const char* scheme, size_t bytes, bool fused) const {
+    const Machines machines{plan::default_chunk_policy(false), topology, fused ? &fusing : nullptr};
+    const Prospect call{Collective::kAllReduce, bytes / 4, Dtype::kFloat32, 4};
+    return *predict_as_called(p, parse_scheme(scheme), call, machines)->seconds;
+  }
+  Profile fitted(const std::vector<bool>& ways) const {
+    Profile p = perf::fitted(real, {4, 1}, {"native"});
+    for (const bool fused : ways) {
+      p.measured.push_back({Collective::kAllReduce, Dtype::kFloat32, 4, 1, "int8", {}, fused});
+      for (const size_t bytes : kSizes)
+        p.measured.back().points.push_back({bytes, seconds_of(real, "int8", bytes, fused)});
+    }
+    fit(&p);
+    return p;
+  }
+};
+
+TEST(Fit, FusedCallsAreThoseOfTheMachine) {
+  const OnOneNode one;
+  const Profile p = one.fitted({false, true});
+  ASSERT_TRUE(p.fused);
+  EXPECT_FALSE(p.fused->estimate);
+  EXPECT_NEAR(p.fused->launch, 8e-6, 1e-6);
+  EXPECT_NEAR(p.fused->bandwidth, 6e9, 1e9);
+  EXPECT_NEAR(p.launch, 3e-5, 6e-6);
+  EXPECT_NEAR(p.codecs.at("int8").encode, 1e9, 5e7);
+}
+
+// All that they take beside a launch is then their codec's.
+TEST(Fit, FusedCallsAloneAreForecastAgain) {
+  const OnOneNode one;
+  const Profile p = one.fitted({true});
+  ASSERT_TRUE(p.fused);
+  EXPECT_EQ(p.launch, 0) << "of steps nothing is known";
+  for (const size_t bytes : kSizes)
+    EXPECT_NEAR(
+        one.seconds_of(p, "int8", bytes, true) / one.seconds_of(one.real, "int8", bytes, true), 1,
+        0.05)
+        << bytes;
+  EXPECT_FALSE(one.fitted({false}).fused);
+  EXPECT_EQ(parse_profile(print_profile(p), "p.toml"), p);
 }
 
 // So what was measured is forecast again, and other numbers of ranks as on the real machine.

@@ -1,7 +1,9 @@
-// A preset leaves a call native that is predicted to gain too little; a scheme by name does not.
+// A preset leaves a call native that is predicted to gain too little; a scheme by name, one that is
+// predicted to lose too much.
 #include <gtest/gtest.h>
 
 #include "engine/call/route.h"
+#include "engine/comm/comm_routing.h"
 #include "engine/comm/savings.h"
 #include "idle.h"
 #include "policy/nearest_profile.h"
@@ -51,6 +53,71 @@ TEST_F(PresetGain, DoesNotMatterToSumsInFp32) {
 
 TEST_F(PresetGain, DoesNotMatterToASchemeByName) {
   EXPECT_EQ(way("int8", "gb200-4x-nvl72", 64 << 20), "int8:block=128,round=nearest");
+}
+
+// Whether an AllReduce of bf16 on two nodes of four ranks is left to NCCL.
+bool is_left(const char* scheme, const char* profile, size_t bytes, Fuse fuse = Fuse::kAuto) {
+  Settings own = settings();
+  own.fuse = fuse;
+  if (profile != nullptr) own.profile = read_profile(profile);
+  IdleCommunicator c(Scheme{}, own);
+  c.backend.gpu = true;
+  c.state.routing().plans().learn(plan::even_topology(c.state.ranks, 2));
+  c.state.routing().learn({}, own.profile ? &*own.profile : nullptr);
+  return is_predicted_slow(
+      c.state,
+      {.collective = plan::Collective::kAllReduce, .count = bytes / 2, .datatype = ncclBfloat16},
+      parse_scheme(scheme));
+}
+
+TEST(NamedLoss, IsLeftToNccl) {
+  EXPECT_TRUE(is_left("int8", "gb200-4x-nvl72", 64 << 20));
+  EXPECT_FALSE(is_left("int8", "a100-8x-100gbit", 64 << 20));
+  EXPECT_FALSE(is_left("int8", nullptr, 64 << 20)) << "nothing is known";
+}
+
+// Nor is what is for the sums, and not for time.
+TEST(NamedLoss, IsTakenByWhoNamesTheAlgorithm) {
+  EXPECT_FALSE(is_left("int8:algo=hierarchical", "gb200-4x-nvl72", 64 << 20));
+  EXPECT_FALSE(is_left("bf16", "gb200-4x-nvl72", 64 << 20));
+}
+
+// From 3 % on, whatever the size and the machine.
+TEST(NamedLoss, IsAtMostThreeInAHundred) {
+  size_t left = 0, compressed = 0;
+  for (const KnownProfile& known : known_profiles()) {
+    const model::Profile own = parse_profile(known.text, std::string(known.name));
+    for (const int nodes : {1, 2, 16, 2'048}) {
+      const int ranks = nodes * own.node_ranks;
+      if (nodes > 1 && (!own.between || ranks > 4'096)) continue;
+      const plan::Topology topology = plan::even_topology(ranks, nodes);
+      CommRouting routing(0, ranks, plan::kGpuChunks, {});
+      routing.plans().learn(topology);
+      routing.learn({}, &own);
+      for (const char* scheme : {"int8", "int4"})
+        for (size_t count = 1 << 15; count <= size_t{1} << 30; count <<= 3) {
+          const codec::Spec spec = parse_scheme(scheme).spec;
+          const auto plan = routing.plans().of({.collective = plan::Collective::kAllReduce,
+                                                .root = 0,
+                                                .count = count,
+                                                .dtype = codec::Dtype::kBfloat16,
+                                                .forms = {spec},
+                                                .algorithm = {},
+                                                .delta = {},
+                                                .verified = false,
+                                                .learns = false});
+          const Saving saving = routing.savings().of(
+              &own, parse_scheme(scheme),
+              {plan::Collective::kAllReduce, count, codec::Dtype::kBfloat16, ranks, 0},
+              routing.machines());
+          EXPECT_EQ(plan->is_slow, saving.native < 0.97 * saving.compressed)
+              << own.name << ", " << nodes << " nodes, " << scheme << " of " << count;
+          ++(plan->is_slow ? left : compressed);
+        }
+    }
+  }
+  EXPECT_GT(left, 50u);
+  EXPECT_GT(compressed, 50u);
 }
 
 // What the nearest profile lets through is not slower by the machine's own.

@@ -74,6 +74,24 @@ class Says(unittest.TestCase):
         self.assertRegex(first[0], r"on 8 ranks, 3 nodes\. .*: AllReduce native, "
                                    r"AllGather bf16:\S+, ReduceScatter int8:\S+$")
 
+    # A codec of some 1,000 elements a second, by the profile, on two nodes.
+    def test_what_stays_native_for_it_is_predicted_to_be_slower(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "slow.toml")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("[between]\nlatency = 1e-5\nbandwidth = 1e9\n[coding]\nencode = 1e3\ndecode = 1e3\n")
+            natively = "0 calls compressed, 2 native"
+            for scheme, profile, begin, end in (
+                    ("int8", path, ": AllReduce native, AllGather native, ReduceScatter native; native is "
+                                   "predicted to be faster", natively),
+                    ("int8:algo=oneshot", path, ": one-shot AllReduce int8:", "2 calls compressed, 0 native"),
+                    ("int8", "none", ": one-shot AllReduce int8:", "2 calls compressed, 0 native")):
+                first, other = said([{"TERSE_SCHEME": scheme, "TERSE_PROFILE": profile, "TERSE_LOG": "info",
+                                      "NCCL_HOSTID": f"host{rank}"} for rank in range(2)])
+                self.assertEqual(other, [])
+                self.assertIn(begin, first[0], scheme)
+                self.assertIn(end, first[-1], scheme)
+
     def test_nothing_where_nothing_is_compressed_or_nothing_is_to_be_said(self):
         for settings in ({"TERSE_SCHEME": "off", "TERSE_LOG": "warn"}, {"TERSE_LOG": "warn"},
                          {"TERSE_SCHEME": "int8", "TERSE_LOG": "error"},

@@ -142,6 +142,47 @@ TEST(Predict, OneShot) {
                                                     4 * 1024 / kDecode);
 }
 
+// A kernel's start in place of the steps', writes in place of messages, of which half the time goes
+// along with coding.
+TEST(Predict, AFusedCallHasFlagsInPlaceOfSteps) {
+  Profile p = kMachine;
+  p.fused = FusedCalls{.launch = 0x1p-6, .flag = 0x1p-8, .bandwidth = 0x1p11, .overlap = 0.5};
+  const auto fused = [&](const Shape& s, std::string_view name, size_t flags) {
+    return estimate(p, algorithm(Collective::kAllReduce, name), s, "int8", flags);
+  };
+  Shape s = shape(1, 4);
+  const double two_shot = 2 * 3 * 256 / 0x1p11, one_shot = 3 * 1024 / 0x1p11;  // less than coding
+  EXPECT_EQ(fused(s, "twoshot", 2).seconds,
+            0x1p-6 + 2 * 0x1p-8 + kTwoShotCoding + two_shot - two_shot / 2);
+  EXPECT_EQ(fused(s, "oneshot", 1).seconds,
+            0x1p-6 + 0x1p-8 + 1024 / kEncode + 4 * 1024 / kDecode + one_shot - one_shot / 2);
+  EXPECT_TRUE(fused(s, "oneshot", 1).is_fused);
+  const double plain = fused(s, "oneshot", 1).seconds;
+  s.packing.draws = true;  // a step of its own finds by what
+  EXPECT_EQ(fused(s, "oneshot", 1).seconds, plain + kLaunch);
+  // In steps, where the call is not fused, or the profile says nothing of such calls.
+  s.packing.draws = false;
+  EXPECT_EQ(fused(s, "oneshot", 0).seconds, seconds_of(s, "oneshot"));
+  p.fused.reset();
+  EXPECT_EQ(fused(s, "oneshot", 1).seconds, seconds_of(s, "oneshot"));
+  EXPECT_FALSE(fused(s, "oneshot", 1).is_fused);
+}
+
+TEST(Predict, TheFastestMayBeTheOneThatIsFused) {
+  Profile p = kMachine;
+  p.launch = 10;
+  p.fused = FusedCalls{.bandwidth = 0x1p30};
+  const Shape s = shape(1, 4);
+  const auto own = [&](const char* wanted) {
+    return fastest(
+               p, Collective::kAllReduce, s, "int8",
+               [&](const Algorithm& a) { return size_t{a.names.own == std::string_view(wanted)}; })
+        .algorithm->names.own;
+  };
+  EXPECT_EQ(own("twoshot"), std::string_view("twoshot"));
+  EXPECT_EQ(own("oneshot"), std::string_view("oneshot"));
+}
+
 // NCCL's own AllReduce of the parameters and of the codes, which go up a tree and down. Finding
 // parameters is not counted beside packing.
 TEST(Predict, SumsByNccl) {

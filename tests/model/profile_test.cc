@@ -56,8 +56,8 @@ class Measured : public ::testing::Test {
     profile_.measured.push_back({collective, dtype, ranks, nodes, scheme, {{1, 1}}});
   }
   // Its place in the profile; -1: there is none.
-  std::ptrdiff_t found(Dtype dtype, std::string_view scheme = "int8") const {
-    const Curve* const curve = profile_.curve(Collective::kAllReduce, dtype, 4, 2, scheme);
+  std::ptrdiff_t found(Dtype dtype, std::string_view scheme = "int8", bool fused = false) const {
+    const Curve* const curve = profile_.curve(Collective::kAllReduce, dtype, 4, 2, scheme, fused);
     return curve == nullptr ? -1 : curve - profile_.measured.data();
   }
 
@@ -75,6 +75,21 @@ TEST_F(Measured, ATypeOfTheSameWidthStandsInForAnother) {
   EXPECT_EQ(found(Dtype::kFloat16), 2);
   EXPECT_EQ(found(Dtype::kBfloat16), 1);
   EXPECT_EQ(found(Dtype::kFloat32), 0);
+}
+
+// What is done the same way is nearer than what is of the same type.
+TEST_F(Measured, FusedCallsStandInForThoseInSteps) {
+  add(Dtype::kBfloat16);
+  EXPECT_EQ(found(Dtype::kBfloat16, "int8", true), 0);
+  add(Dtype::kFloat16);
+  profile_.measured.back().fused = true;
+  EXPECT_EQ(found(Dtype::kBfloat16, "int8", true), 1);
+  EXPECT_EQ(found(Dtype::kFloat16, "int8", true), 1);
+  EXPECT_EQ(found(Dtype::kFloat16), 0);
+  add(Dtype::kBfloat16);
+  profile_.measured.back().fused = true;
+  EXPECT_EQ(found(Dtype::kBfloat16, "int8", true), 2);
+  EXPECT_EQ(found(Dtype::kBfloat16), 0);
 }
 
 TEST_F(Measured, AllElseHasToBeTheSame) {

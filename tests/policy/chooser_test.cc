@@ -8,6 +8,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "engine/comm/comm_routing.h"
+#include "engine/comm/fusing.h"
+#include "policy/match.h"
 #include "policy/profile_file.h"
 
 namespace terse {
@@ -406,7 +409,8 @@ TEST(Chooser, ATimeAsCalledIsOfTheTablesAlgorithm) {
   const plan::Topology four = nodes(4, 1);
   const Prospect call = all_reduce();
   const auto as_called = [&](const char* scheme) {
-    return seconds_as_called(slow_to_start, parse_scheme(scheme), call, {plan::kHostChunks, four});
+    return predict_as_called(slow_to_start, parse_scheme(scheme), call, {plan::kHostChunks, four})
+        ->seconds;
   };
   const Prediction fastest =
       predict(slow_to_start, parse_scheme("int8"), call, {plan::kHostChunks, four}).value();
@@ -416,7 +420,106 @@ TEST(Chooser, ATimeAsCalledIsOfTheTablesAlgorithm) {
   EXPECT_GT(*as_called("int8"), *fastest.seconds);
   // None of what stays native.
   const Uneven u;
-  EXPECT_EQ(seconds_as_called(u.profile, parse_scheme("bf16"), u.call, u.machines), std::nullopt);
+  EXPECT_FALSE(predict_as_called(u.profile, parse_scheme("bf16"), u.call, u.machines));
+}
+
+// Of four ranks on one node, whose steps take long to start.
+struct OneNode {
+  const plan::Topology topology = nodes(1, 4);
+  Fusing fusing{.window_bytes = size_t{1} << 30};
+  model::Profile profile = kSlow;
+
+  OneNode() {
+    profile.launch = 10;
+    profile.fused = model::FusedCalls{.launch = 1e-5, .flag = 1e-6, .bandwidth = 1e8};
+  }
+  Machines machines() const { return {plan::kHostChunks, topology, &fusing}; }
+  Machines in_steps() const { return {plan::kHostChunks, topology}; }
+};
+
+TEST(Chooser, PredictsFusedCallsAsSuch) {
+  OneNode one;
+  const auto chosen = [&](const Machines& machines) {
+    return choose(predictions(one.profile, parse_scheme("auto:bits=8"), all_reduce(), machines));
+  };
+  EXPECT_EQ(name_of(chosen(one.in_steps())), "native");
+  EXPECT_EQ(name_of(chosen(one.machines())), "int8");
+  EXPECT_TRUE(chosen(one.machines()).is_fused);
+  const auto as_called = [&](const char* scheme, const Machines& machines) {
+    return *predict_as_called(one.profile, parse_scheme(scheme), all_reduce(), machines);
+  };
+  EXPECT_TRUE(as_called("int8", one.machines()).is_fused);
+  EXPECT_LT(*as_called("int8", one.machines()).seconds, 10);
+  EXPECT_GT(*as_called("int8", one.in_steps()).seconds, 30);
+  // What is never fused: sums by NCCL, differences, windows that are too large or were refused.
+  EXPECT_FALSE(as_called("linear8", one.machines()).is_fused);
+  EXPECT_FALSE(as_called("int8:delta=inplace", one.machines()).is_fused);
+  one.fusing.refused_bytes = 1 << 20;
+  EXPECT_FALSE(as_called("int8", one.machines()).is_fused);
+  one.fusing = {.window_bytes = 1 << 20};
+  EXPECT_FALSE(as_called("int8", one.machines()).is_fused);
+  one.fusing = {.window_bytes = size_t{1} << 30,
+                .takes = [](const Forms& forms, Dtype) { return forms.spec.bits != 8; }};
+  EXPECT_FALSE(as_called("int8", one.machines()).is_fused);
+  EXPECT_TRUE(as_called("int4", one.machines()).is_fused);
+}
+
+TEST(Chooser, TakesWhatWasMeasuredOfTheSameWay) {
+  OneNode one;
+  one.profile.measured = {curve("native", {{kSize, 4}}), curve("int8", {{kSize, 3}}),
+                          curve("int8", {{kSize, 1}})};
+  one.profile.measured.back().fused = true;
+  const auto seconds = [&](const Machines& machines) {
+    return *predictions(one.profile, parse_scheme("auto"), all_reduce(), machines).back().seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(one.machines()), 1);
+  EXPECT_DOUBLE_EQ(seconds(one.in_steps()), 3);
+}
+
+// On all ranks at the same call: what was chosen before went by windows that nobody has.
+TEST(Chooser, ChoosesAnewWhenWindowsAreRefused) {
+  const OneNode one;
+  CommRouting routing(0, 4, plan::kHostChunks, one.fusing);
+  routing.plans().learn(one.topology);
+  const auto chosen = [&] {
+    return name_of(routing.chooser().of(&one.profile, parse_scheme("auto:bits=8"), all_reduce(),
+                                        routing.machines()));
+  };
+  const auto gains = [&] {
+    return !routing.savings().are_too_little(&one.profile, parse_scheme("int8"), all_reduce(),
+                                             routing.machines());
+  };
+  const auto from = [&] {
+    return routing.fused_from(&one.profile, Collective::kAllReduce, Dtype::kFloat32);
+  };
+  EXPECT_EQ(chosen(), "int8");
+  EXPECT_TRUE(gains());
+  EXPECT_NE(from(), ~size_t{0});
+  routing.refuse_windows(64 << 10);
+  EXPECT_EQ(chosen(), "native");
+  EXPECT_FALSE(gains());
+  EXPECT_EQ(from(), ~size_t{0});
+}
+
+// The size is that from which on all larger ones gain.
+TEST(Chooser, FusedCallsGainFromASizeOn) {
+  OneNode one;
+  one.profile.gpu = true;
+  one.profile.launch = 0;
+  one.profile.within = model::Link{2e-5, 1e9};
+  const auto from = [&](const model::FusedCalls& fused) {
+    one.profile.fused = fused;
+    return fused_from(one.profile, Collective::kAllReduce, Dtype::kFloat32, 4, one.machines());
+  };
+  constexpr size_t kNone = ~size_t{0};
+  // Natively 2 x 2 latencies and 1.5 times the bytes; fused 2 x 3/4 of a quarter of them.
+  EXPECT_EQ(from({.launch = 1e-6, .bandwidth = 1e9}), kMinFusedShard);
+  EXPECT_EQ(from({.launch = 1e-6, .bandwidth = 1e9, .estimate = true}), kUsualShard);
+  EXPECT_EQ(from({.launch = 1e-3, .bandwidth = 1e9}), size_t{1} << 20);
+  EXPECT_EQ(from({.launch = 1, .bandwidth = 1e9}), kNone);
+  EXPECT_EQ(from({.launch = 1e-6, .bandwidth = 1e7}), kNone);
+  EXPECT_EQ(fused_from(one.profile, Collective::kAllReduce, Dtype::kFloat32, 4, one.in_steps()),
+            kNone);
 }
 
 TEST(Chooser, WhatNobodyDoesIsNotPredicted) {

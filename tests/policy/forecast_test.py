@@ -103,6 +103,52 @@ allreduce, float32, 4 ranks on 2 nodes, by tiny
         4M              6.02 s      1.06 s   5.71x      1.57 s   3.84x
 """)
 
+    # Encoding takes longer than all that NCCL does.
+    def test_what_a_named_scheme_loses_too_much_with_stays_native(self):
+        slow = PROFILE.replace("262144000", "1310720").replace("524288000", "2621440")
+        self.profile = self.write("slow.toml", slow)
+        words = ("--ranks", "2", "--bytes", "1M", "--node-ranks", "1")
+        # 2 x 10 ms, and 1 MiB at 1 MiB/s; 10 ms, a quarter of that, 200 ms to encode and to decode.
+        out = self.forecast(*words, "--schemes", "int8,int8:algo=oneshot")
+        self.assertIn("        1M              1.02 s      668 ms   1.53x      668 ms   1.53x\n", out)
+        self.profile = self.write("slower.toml", slow.replace("1310720", "131072"))
+        out = self.forecast(*words, "--schemes", "int8,int8:algo=oneshot")
+        self.assertRegex(out, r"\n        1M +1\.02 s +native \(0\.\d\dx\) +2\.\d\d s +0\.\d\dx\n")
+        call = ("explain", "--profile", self.profile, "--ranks", "2", "--nodes", "2", "--bytes", "1M")
+        _, out, _ = terse(*call, "--scheme", "int8")
+        self.assertIn("native     native is predicted to be faster: only a scheme that names its "
+                      "algorithm (algo=) has it compressed\n", out)
+        self.assertRegex(out, r"\nnative .* taken\n")
+        _, out, _ = terse(*call, "--scheme", "int8:algo=oneshot")
+        self.assertNotIn("predicted to be faster", out)
+
+    # 12 ms to start and to signal, in place of the steps' 1 ms.
+    def test_calls_of_one_node_are_fused(self):
+        self.profile = self.write("fused.toml", PROFILE + """
+[fused]
+launch = 0.01
+flag = 0.002
+bandwidth = 10485760
+overlap = 0
+""")
+        words = ("--ranks", "2", "--bytes", "1M", "--schemes", "int8")
+        fused = self.forecast(*words)
+        self.assertIn("\nfused      calls of up to 16 ranks on one node (TERSE_FUSE=off: in steps)\n", fused)
+        self.assertIn("        1M              102 ms     39.8 ms   2.56x\n", fused)
+        _, steps, _ = terse("forecast", "--profile", self.profile, *words, TERSE_FUSE="off")
+        self.assertIn("        1M              102 ms     28.8 ms   3.54x\n", steps)
+        call = ("explain", "--profile", self.profile, "--ranks", "2", "--bytes", "1M")
+        _, out, _ = terse(*call, "--scheme", "int8")
+        self.assertIn("predicted  39.8 ms in place of 102 ms, 2.56 times as fast as native, fused, by", out)
+        _, out, _ = terse(*call, "--scheme", "auto:bits=8")
+        self.assertRegex(out, r"\n +39\.8 ms +2\.56x  int8:\S+  fused  taken\n")
+
+    def test_fused_calls_of_gpus_gain_from_a_smaller_size_on(self):
+        call = ("explain", "--profile", "l40s-8x-pcie", "--ranks", "8", "--bytes", "32K", "--scheme", "int8")
+        for fuse, usual in (("auto", "8M or more"), ("on", "64K or more where fused, by an estimate")):
+            _, out, _ = terse(*call, TERSE_FUSE=fuse)
+            self.assertIn(f"bytes=usual.. -> int8:block=128,round=nearest (usual: {usual})\n", out)
+
     def test_by_ranks(self):
         self.assertEqual(
             self.forecast("--ranks", "2,4", "--bytes", "1M", "--schemes", "int8"), """\

@@ -57,6 +57,12 @@ TEST(Policy, WithoutAFloorSizesAreUsualOnes) {
   EXPECT_EQ(p.print(), "bytes=usual.. -> int8:block=128,round=nearest");
   EXPECT_EQ(parse(p.print(), 7).rules, p.rules);
   EXPECT_EQ(parse("bytes=usual.. -> int8").rules, p.rules);
+  Facts fused{.collective = Collective::kAllReduce, .bytes = 64 << 10, .ranks = 4, .gpu = true};
+  EXPECT_EQ(p.decide(fused).scheme, nullptr);
+  fused.fused_from = 64 << 10;
+  EXPECT_NE(p.decide(fused).scheme, nullptr) << "fused calls gain";
+  fused.bytes -= 4;
+  EXPECT_EQ(p.decide(fused).scheme, nullptr);
   const struct {
     bool gpu;
     int ranks;

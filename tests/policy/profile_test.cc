@@ -36,6 +36,12 @@ bandwidth = 230e9
 bandwidth = 12_500_000_000
 latency = 14e-6
 
+[fused]
+launch = 7e-6
+flag = 1e-6
+bandwidth = 40e9
+overlap = 0.25
+
 [coding]
 encode = 2e9
 decode = 3e9
@@ -58,31 +64,35 @@ dtype = "bfloat16"
 ranks = 4
 nodes = 4
 scheme = "int8:round=stochastic"
+fused = true
 points = [[1, 1]]
 )");
-  const Profile wanted{.name = "4 hosts",
-                       .source = "by hand",
-                       .within = model::Link{3e-6, 230e9},
-                       .between = model::Link{14e-6, 12.5e9},
-                       .gpu = true,
-                       .node_ranks = 8,
-                       .message = 2e-6,
-                       .launch = 5e-6,
-                       .overlap = 0.5,
-                       .coding = {2e9, 3e9},
-                       .codecs = {{"int4", {4e9, 5e9}}},
-                       .measured = {{plan::Collective::kAllReduce,
-                                     codec::Dtype::kFloat32,
-                                     4,
-                                     2,
-                                     "native",
-                                     {{65536, 0.0011}, {1048576, 0.013}}},
-                                    {plan::Collective::kAllGather,
-                                     codec::Dtype::kBfloat16,
-                                     4,
-                                     4,
-                                     "int8:round=stochastic",
-                                     {{1, 1}}}}};
+  const Profile wanted{
+      .name = "4 hosts",
+      .source = "by hand",
+      .within = model::Link{3e-6, 230e9},
+      .between = model::Link{14e-6, 12.5e9},
+      .gpu = true,
+      .node_ranks = 8,
+      .message = 2e-6,
+      .launch = 5e-6,
+      .overlap = 0.5,
+      .fused = model::FusedCalls{.launch = 7e-6, .flag = 1e-6, .bandwidth = 40e9, .overlap = 0.25},
+      .coding = {2e9, 3e9},
+      .codecs = {{"int4", {4e9, 5e9}}},
+      .measured = {{plan::Collective::kAllReduce,
+                    codec::Dtype::kFloat32,
+                    4,
+                    2,
+                    "native",
+                    {{65536, 0.0011}, {1048576, 0.013}}},
+                   {plan::Collective::kAllGather,
+                    codec::Dtype::kBfloat16,
+                    4,
+                    4,
+                    "int8:round=stochastic",
+                    {{1, 1}},
+                    true}}};
   EXPECT_EQ(p, wanted);
   EXPECT_EQ(parse(print_profile(p)), wanted) << print_profile(p);
 }
@@ -106,6 +116,9 @@ TEST(Profile, ThoseThatComeAlongSayWhereTheyAreFrom) {
     EXPECT_TRUE(p.gpu) << p.name;
     EXPECT_TRUE(p.within && p.within->bandwidth >= 1e9) << p.name;
     EXPECT_EQ(parse(print_profile(p)), p) << p.name;
+    // Between GPUs of one node by PCIe alone; no GPU has run a fused call.
+    EXPECT_EQ(p.fused.has_value(), p.within->bandwidth < 40e9) << p.name;
+    EXPECT_TRUE(!p.fused || p.fused->estimate) << p.name;
   }
 }
 
@@ -124,6 +137,8 @@ Profile random_profile(std::mt19937& random) {
             .overlap = number(0, 1)};
   if (yes()) p.within = model::Link{number(0, 1), magnitude()};
   if (yes()) p.between = model::Link{number(0, 1), magnitude()};
+  if (p.within && yes())
+    p.fused = model::FusedCalls{number(0, 1), number(0, 1), magnitude(), number(0, 1), yes()};
   if (p.within || p.between || yes()) p.coding = {magnitude(), magnitude()};
   while (yes())
     p.codecs[codecs[static_cast<size_t>(number(0, static_cast<double>(codecs.size())))]] = {
@@ -134,7 +149,8 @@ Profile random_profile(std::mt19937& random) {
                        static_cast<int>(number(100, 1000)),
                        static_cast<int>(number(1, 100)),
                        yes() ? "native" : "linear8:round=nearest",
-                       {}};
+                       {},
+                       yes()};
     for (size_t bytes = 1; curve.points.empty() || yes(); bytes += 1 + random() % (1 << 30))
       curve.points.push_back({bytes, std::pow(10, number(-9, 5))});
     p.measured.push_back(curve);
@@ -224,9 +240,13 @@ TEST(Profile, ErrorsSayWhere) {
       {"gpus = true\n", "1:1: unknown key \"gpus\"; did you mean \"gpu\"?"},
       {"version = 1\n",
        "1:1: unknown key \"version\"; known are name, source, gpu, devices, node_ranks, max_nodes, "
-       "message, launch, overlap, within, between, coding, codec and measured"},
+       "message, launch, overlap, within, between, fused, coding, codec and measured"},
       {"[within]\nlatncy = 1\n", "2:1: unknown key \"latncy\"; known are latency and bandwidth"},
       {"[coding]\nbandwidth = 1\n", "2:1: unknown key \"bandwidth\"; known are encode and decode"},
+      {"[fused]\nlauch = 1\n", "2:1: unknown key \"lauch\"; did you mean \"launch\"?"},
+      {"[fused]\nlaunch = 1\n", "1:2: fused has no flag, in seconds"},
+      {"[fused]\nlaunch = 1\nflag = 1\nbandwidth = 1\noverlap = 2\n",
+       "5:11: overlap is 2, but must be from 0 to 1"},
       {"[codec.itn4]\nencode = 1\n", "1:8: unknown codec \"itn4\"; did you mean \"int4\"?"},
       {"[codec]\n\"int4:block=64\" = 1\n", "2:1: unknown codec \"int4:block=64\"; known are "},
       // values of other types

@@ -23,21 +23,6 @@ Request large_call(const Communicator& c, plan::Collective collective, ncclDataT
           .datatype = datatype};
 }
 
-// Returns true if the call is fused, provided that all ranks get windows.
-bool is_to_be_fused(Communicator& c, const Request& request, codec::Dtype dtype,
-                    const Scheme& scheme) {
-  const PlanPointer plan = c.routing().plans().of({.collective = request.collective,
-                                                   .root = request.root,
-                                                   .count = request.count,
-                                                   .dtype = dtype,
-                                                   .forms = scheme.forms(),
-                                                   .algorithm = scheme.algorithm,
-                                                   .delta = {.own_exact = scheme.delta.own_exact},
-                                                   .verified = false,
-                                                   .learns = false});
-  return plan->with_windows != nullptr && !scheme.delta;
-}
-
 // Example: "fused two-shot AllReduce int8:block=128,round=nearest". Empty: native.
 std::optional<std::string> compression_of_large(Communicator& c, plan::Collective collective,
                                                 ncclDataType_t datatype) {
@@ -48,16 +33,17 @@ std::optional<std::string> compression_of_large(Communicator& c, plan::Collectiv
   const Route taken = route_silently(c, request);
   if (taken.bypass()) return std::nullopt;
   const Scheme& scheme = taken.compressed().scheme;
-  if (nccl_sends_less(scheme, prospect, {c.routing().plans().chunk_policy(), c.topology()}))
+  if (nccl_sends_less(scheme, prospect, c.routing().machines()) ||
+      (!taken.choice && is_predicted_slow(c, request, scheme)))
     return std::nullopt;
-  return fmt::format("{}{} {}", is_to_be_fused(c, request, dtype, scheme) ? "fused " : "",
+  return fmt::format("{}{} {}", is_to_be_fused(c, request, scheme) ? "fused " : "",
                      algorithm(c, request, scheme), print_scheme(scheme));
 }
 
 // Reason why no large call is compressed: the first condition of a rule that does not hold.
 std::string why_nothing(Communicator& c) {
   const Request request = large_call(c, plan::Collective::kAllReduce, ncclFloat32);
-  const Facts facts = facts_of(request, c.ranks, c.topology(), c.name(), c.backend.is_gpu());
+  const Facts facts = facts_of(c, request);
   for (const Rule& rule : c.settings.policy.rules) {
     const char* const key = rule.scheme.off ? nullptr : rule.match.refusal(facts);
     if (key == nullptr || std::string_view(key) == "collective") continue;  // of a preset's rules
@@ -68,6 +54,8 @@ std::string why_nothing(Communicator& c) {
     return fmt::format("; the rules are for other values of {}", key);
   }
   const Route taken = route_silently(c, request);
+  if (!taken.bypass() && !taken.choice && is_predicted_slow(c, request, taken.compressed().scheme))
+    return fmt::format("; {}", bypass_reason(TERSE_BYPASS_SLOW));
   return fmt::format("; {}", bypass_reason(taken.bypass().value_or(TERSE_BYPASS_LINK)));
 }
 

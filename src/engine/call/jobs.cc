@@ -87,6 +87,18 @@ bool sends_more_than_nccl(const Job* job) {
   return !plan->asked_for && plan::sends_more_than_native(plan->link);
 }
 
+// Returns true if a job is predicted to be slower than NCCL's call. A scheme that names the
+// algorithm, auto, and a configuration that asks for compression have decided themselves. What
+// differences take nobody predicts.
+bool is_slower_than_nccl(const Job* job) {
+  if (job->is_native() || is_message(*job) || job->route.choice) return false;
+  if (job->scheme().delta || job->request.config.must_compress ||
+      job->communicator->profile() == nullptr)
+    return false;
+  const PlanPointer plan = plan_of_collective(*job);
+  return plan->is_slow && !plan->asked_for;
+}
+
 // Returns true if the exact elements and the codes are as many bytes as NCCL sends, which auto does
 // not know.
 bool keeps_too_much(const Job* job) {
@@ -179,7 +191,8 @@ void agree_for(std::span<const Job> jobs, std::span<const Agreement> agreements)
 
 std::optional<int> reason_to_stay_native(const Job& job) {
   if (keeps_too_much(&job)) return TERSE_BYPASS_EXACT;
-  return sends_more_than_nccl(&job) ? std::optional<int>(TERSE_BYPASS_LINK) : std::nullopt;
+  if (sends_more_than_nccl(&job)) return TERSE_BYPASS_LINK;
+  return is_slower_than_nccl(&job) ? std::optional<int>(TERSE_BYPASS_SLOW) : std::nullopt;
 }
 
 void decide(std::vector<Job>& jobs) {
@@ -217,6 +230,7 @@ void run(std::span<Job> jobs) {
     run_native(s.native);
     stay_native(take_if(s.compressed, keeps_too_much), TERSE_BYPASS_EXACT);
     stay_native(take_if(s.compressed, sends_more_than_nccl), TERSE_BYPASS_LINK);
+    stay_native(take_if(s.compressed, is_slower_than_nccl), TERSE_BYPASS_SLOW);
     decide_on_deltas(s.compressed);
     open_windows(s.compressed);
     const Jobs unprepared = prepare(s.compressed);

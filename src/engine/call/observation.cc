@@ -144,7 +144,7 @@ class Observation {
     const Request& r = job_.request;
     const Saving saving = c().routing().savings().of(
         c().profile(), job_.scheme(), {r.collective, r.count, dtype_of(job_), c().ranks, r.root},
-        {c().routing().plans().chunk_policy(), c().topology()});
+        c().routing().machines());
     c().metrics().meter().count({.kind = kind_,
                                  .sent = sent(work, *plan_of(work, {})).front(),
                                  .predicted = saving.compressed,

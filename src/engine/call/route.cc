@@ -13,8 +13,7 @@ namespace {
 
 Route bypass(int reason, uint32_t rule) { return {.rule = rule, .way = Native{reason}}; }
 
-// Returns true if a call is predicted to gain too little from a preset's scheme. A scheme that the
-// user names compresses in any case.
+// Returns true if a call is predicted to gain too little from a preset's scheme.
 bool is_slow(Communicator& c, const Request& request, const Scheme& scheme, uint32_t rule) {
   if (!c.settings.policy.is_of_preset(rule) || c.topology().nodes() == 0 || request.count == 0)
     return false;
@@ -22,7 +21,7 @@ bool is_slow(Communicator& c, const Request& request, const Scheme& scheme, uint
   compressible(request.datatype, &dtype);
   return c.routing().savings().are_too_little(
       c.profile(), scheme, {request.collective, request.count, dtype, c.ranks, request.root},
-      {c.routing().plans().chunk_policy(), c.topology()});
+      c.routing().machines());
 }
 
 Route compress_if_possible(Communicator& c, const Request& request, const Scheme& wanted,
@@ -54,7 +53,7 @@ Route choose(Communicator& c, const Request& request, const Scheme& wanted, uint
   const Prediction& taken = c.with_context([&]() -> const Prediction& {
     return c.routing().chooser().of(
         c.profile(), wanted, {request.collective, request.count, dtype, c.ranks, request.root},
-        {c.routing().plans().chunk_policy(), c.topology()});
+        c.routing().machines());
   });
   Route way = taken.scheme.off ? bypass(TERSE_BYPASS_AUTO, rule)
                                : compress_if_possible(c, request, taken.scheme, rule);
@@ -139,6 +138,14 @@ Facts facts_of(const Request& r, int ranks, const plan::Topology& topology, std:
           r.config.tag};
 }
 
+Facts facts_of(Communicator& c, const Request& request) {
+  Facts facts = facts_of(request, c.ranks, c.topology(), c.name(), c.backend.is_gpu());
+  codec::Dtype dtype{};
+  if (compressible(request.datatype, &dtype))
+    facts.fused_from = c.routing().fused_from(c.profile(), request.collective, dtype);
+  return facts;
+}
+
 Route route(Communicator& c, const Request& request, const Scheme& scheme) {
   return traced(c, request, route_by(c, request, scheme, kNoRule));
 }
@@ -166,12 +173,61 @@ void discover_topology(std::span<const PendingCall> calls) {
   agree(settings_alone);
 }
 
+namespace {
+
+PlanPointer plan_with(Communicator& c, const Request& request, const Scheme& scheme) {
+  codec::Dtype dtype{};
+  compressible(request.datatype, &dtype);
+  return c.routing().plans().of({.collective = request.collective,
+                                 .root = request.root,
+                                 .count = request.count,
+                                 .dtype = dtype,
+                                 .forms = scheme.forms(),
+                                 .algorithm = scheme.algorithm,
+                                 .delta = {.own_exact = scheme.delta.own_exact},
+                                 .verified = false,
+                                 .learns = false});
+}
+
+}  // namespace
+
+bool is_to_be_fused(Communicator& c, const Request& request, const Scheme& scheme) {
+  return !scheme.delta && !plan::is_point_to_point(request.collective) &&
+         plan_with(c, request, scheme)->with_windows != nullptr;
+}
+
+bool is_predicted_slow(Communicator& c, const Request& request, const Scheme& scheme) {
+  if (c.profile() == nullptr || plan::is_point_to_point(request.collective) || scheme.delta)
+    return false;
+  const PlanPointer plan = plan_with(c, request, scheme);
+  return plan->is_slow && !plan->asked_for;
+}
+
+namespace {
+
+// Returns true if a rule takes a call as one that is fused, for its size, and it is not.
+bool is_too_small_in_steps(Communicator& c, const Request& request, const Facts& facts,
+                           const Decision& decision) {
+  if (decision.scheme == nullptr || decision.rule == kNoRule || request.count == 0) return false;
+  if (!c.settings.policy.rules.at(decision.rule).match.usual ||
+      facts.bytes >= default_min_bytes_in_steps(facts))
+    return false;
+  const Route way = route_by(c, request, *decision.scheme, decision.rule);
+  return !way.bypass() && !is_to_be_fused(c, request, way.compressed().scheme);
+}
+
+}  // namespace
+
 // A call's own configuration precedes the rules, unless it says off.
 Route route_silently(Communicator& c, const Request& request) {
   if (c.routing().is_paused() || request.config.exact) return bypass(TERSE_BYPASS_OFF, kNoRule);
   if (request.config.native) return bypass(TERSE_BYPASS_CONFIG, kNoRule);
-  const Decision decision = c.settings.policy.decide(
-      facts_of(request, c.ranks, c.topology(), c.name(), c.backend.is_gpu()));
+  Facts facts = facts_of(c, request);
+  Decision decision = c.settings.policy.decide(facts);
+  if (is_too_small_in_steps(c, request, facts, decision)) {
+    facts.fused_from = ~size_t{0};
+    decision = c.settings.policy.decide(facts);
+  }
   const bool says_off = decision.scheme == nullptr && decision.rule != kNoRule;
   if (const Scheme* const own = own_scheme(c, request); own != nullptr && !says_off)
     return route_by(c, request, *own, kNoRule);

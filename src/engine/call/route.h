@@ -43,9 +43,18 @@ Route route(Communicator& communicator, const Request& request, const Scheme& sc
 // Returns true if auto would choose before the ranks have exchanged their nodes.
 bool needs_topology(const Communicator& communicator, const Scheme& scheme);
 
+// Returns true if the call is fused with the scheme, provided that all ranks get windows.
+bool is_to_be_fused(Communicator& communicator, const Request& request, const Scheme& scheme);
+// Returns true if the call stays native, for a profile predicts that NCCL is faster; auto, which
+// has predicted that itself, aside.
+bool is_predicted_slow(Communicator& communicator, const Request& request, const Scheme& scheme);
+
 // Facts of the call for the policy. `topology` may be unknown.
 Facts facts_of(const Request& request, int ranks, const plan::Topology& topology,
                std::string_view name, bool gpu);
+
+// The same of a communicator's call.
+Facts facts_of(Communicator& communicator, const Request& request);
 
 // Reason why the call cannot be compressed with the scheme; empty: it can.
 std::optional<int> bypass_reason(const Request& request, int ranks, const Scheme& scheme);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "codec/float_mode.h"
+#include "engine/comm/fusing.h"
 #include "plan/link.h"
+#include "policy/match.h"
 
 namespace terse {
 namespace {
@@ -54,13 +57,25 @@ Scheme native_scheme() {
   return native;
 }
 
+using FlagsOf = std::function<size_t(const plan::Algorithm&)>;
+
+// Flags of a call by each algorithm; none, without a look at any, where the profile has no fused
+// calls.
+FlagsOf flags_of(const model::Profile& profile, const Scheme& scheme, const Prospect& call,
+                 const plan::Shape& shape, const Machines& machines) {
+  return [&, counts = profile.fused && machines.fusing != nullptr](const plan::Algorithm& by) {
+    return counts ? terse::flags_of(*machines.fusing, by, shape, scheme, call.dtype) : 0;
+  };
+}
+
 // Fastest algorithm; if it would send more between nodes than NCCL does, the table's own; none if
 // both would.
 model::Estimate fastest_allowed(const model::Profile& profile, const plan::Algorithm& usual,
-                                const plan::Shape& shape, std::string_view codec) {
-  const model::Estimate best = model::fastest(profile, usual.collective, shape, codec);
+                                const plan::Shape& shape, std::string_view codec,
+                                const FlagsOf& flags_of) {
+  const model::Estimate best = model::fastest(profile, usual.collective, shape, codec, flags_of);
   if (!plan::sends_more_than_native(best.link)) return best;
-  const model::Estimate own = model::estimate(profile, usual, shape, codec);
+  const model::Estimate own = model::estimate(profile, usual, shape, codec, flags_of(usual));
   return plan::sends_more_than_native(own.link) ? model::Estimate{} : own;
 }
 
@@ -77,6 +92,12 @@ Prospect as_chosen_for(const Prospect& call) {
 
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype) {
   return scheme.spec.bits < 8 * codec::dtype_size(dtype) && serves(scheme, collective);
+}
+
+bool names_its_algorithm(const Scheme& scheme, const Prospect& call, const Machines& machines) {
+  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
+  return plan::select(call.collective, shape, scheme.algorithm)
+      .algorithm->answers_to(scheme.algorithm);
 }
 
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
@@ -99,22 +120,35 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
   const plan::Shape shape = shape_of_all(scheme->forms(), call, machines);
   const plan::Algorithm* const usual =
       plan::select(call.collective, shape, scheme->algorithm).algorithm;
-  if (usual->answers_to(scheme->algorithm))
-    return Prediction{*scheme, model::estimate(profile, *usual, shape, codec_of(*scheme)).seconds};
-  const model::Estimate best = fastest_allowed(profile, *usual, shape, codec_of(*scheme));
+  const FlagsOf flags = flags_of(profile, *scheme, call, shape, machines);
+  if (usual->answers_to(scheme->algorithm)) {
+    const model::Estimate own =
+        model::estimate(profile, *usual, shape, codec_of(*scheme), flags(*usual));
+    return Prediction{.scheme = *scheme, .seconds = own.seconds, .is_fused = own.is_fused};
+  }
+  const model::Estimate best = fastest_allowed(profile, *usual, shape, codec_of(*scheme), flags);
   if (best.algorithm == nullptr) return {};
   // A scheme need not name the table's algorithm.
   if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
-  return Prediction{*scheme, best.seconds};
+  return Prediction{.scheme = *scheme, .seconds = best.seconds, .is_fused = best.is_fused};
 }
 
-std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
-                                        const Prospect& call, const Machines& machines) {
+std::optional<Prediction> predict_as_called(const model::Profile& profile, const Scheme& scheme,
+                                            const Prospect& call, const Machines& machines) {
   const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
   const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
-  const model::Estimate one = model::estimate(profile, taken, shape, codec_of(scheme));
+  const model::Estimate one =
+      model::estimate(profile, taken, shape, codec_of(scheme),
+                      flags_of(profile, scheme, call, shape, machines)(taken));
   if (!taken.answers_to(scheme.algorithm) && plan::sends_more_than_native(one.link)) return {};
-  return one.seconds;
+  return Prediction{.scheme = scheme, .seconds = one.seconds, .is_fused = one.is_fused};
+}
+
+bool is_fused(const Scheme& scheme, const Prospect& call, const Machines& machines) {
+  if (machines.fusing == nullptr) return false;
+  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
+  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
+  return flags_of(*machines.fusing, taken, shape, scheme, call.dtype) != 0;
 }
 
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
@@ -122,21 +156,34 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
   const plan::Topology& t = machines.topology;
   const size_t bytes =
       call.count * codec::dtype_size(call.dtype) * plan::shards(call.collective, call.ranks);
-  const auto measured = [&](std::string_view name) {
-    return profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), name);
+  const auto measured = [&](std::string_view name, bool fused = false) {
+    return profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), name, fused);
   };
+  const bool has_fused = std::ranges::any_of(profile.measured, &model::Curve::fused);
   std::vector<Scheme> possible = candidates(scheme, call.ranks);
   std::erase_if(possible, [&](const Scheme& s) { return !is_for(s, call.collective, call.dtype); });
   std::vector<Prediction> all;
   if (const model::Curve* curve = measured(model::kNative)) {
+    const size_t least = std::max(bytes, curve->points.front().bytes);
+    const auto add = [&](bool any_way) {
+      for (const Scheme& s : possible) {
+        const bool fused = has_fused && is_fused(s, call, machines);
+        const model::Curve* const own =
+            curve_of(s, [&](std::string_view name) { return measured(name, fused); });
+        if (own == nullptr || nccl_sends_less(s, call, machines)) continue;
+        // Of calls that were fused up to some size, those in steps say nothing of smaller ones.
+        const bool is_alike =
+            own->fused == fused && (!has_fused || own->points.front().bytes <= least);
+        if (is_alike || any_way) all.push_back({s, own->seconds(bytes), true, fused && own->fused});
+      }
+    };
     all.push_back({native_scheme(), curve->seconds(bytes), true});
-    for (const Scheme& s : possible)
-      if (const model::Curve* const own = curve_of(s, measured);
-          own != nullptr && !nccl_sends_less(s, call, machines))
-        all.push_back({s, own->seconds(bytes), true});
+    add(false);
+    const char* const lacking = model::lacks(profile, t);
+    if (all.size() == 1 && lacking != nullptr) add(true);
     if (all.size() > 1 || possible.empty()) return all;
-    all.front().lacking = model::lacks(profile, t);
-    if (all.front().lacking != nullptr) return all;
+    all.front().lacking = lacking;
+    if (lacking != nullptr) return all;
     all.clear();  // native alone leaves no choice
   }
   if (const char* what = model::lacks(profile, t))
@@ -147,6 +194,53 @@ std::vector<Prediction> predictions(const model::Profile& profile, const Scheme&
   for (const Scheme& s : possible)
     if (const auto one = predict(profile, s, call, machines)) all.push_back(*one);
   return all;
+}
+
+namespace {
+
+// Seconds of a call natively, and fused with a scheme: as measured, or else as the model has them.
+// Empty: it is not fused, or the profile says nothing of it.
+struct FusedTimes {
+  double native, fused;
+};
+std::optional<FusedTimes> fused_times(const model::Profile& profile, const Scheme& scheme,
+                                      const Prospect& call, size_t bytes,
+                                      const Machines& machines) {
+  const int nodes = machines.topology.nodes();
+  const auto measured = [&](std::string_view name) -> const model::Curve* {
+    return profile.curve(call.collective, call.dtype, call.ranks, nodes, name, true);
+  };
+  const model::Curve *const native = measured(model::kNative), *const own =
+                                                                   curve_of(scheme, measured);
+  if (native != nullptr && own != nullptr && own->fused && is_fused(scheme, call, machines))
+    return FusedTimes{native->seconds(bytes), own->seconds(bytes)};
+  if (model::lacks(profile, machines.topology) != nullptr) return {};
+  const std::optional<Prediction> one = predict_as_called(profile, scheme, call, machines);
+  if (!one || !one->is_fused) return {};
+  return FusedTimes{*predict_native(profile, call, machines).seconds, *one->seconds};
+}
+
+}  // namespace
+
+size_t fused_from(const model::Profile& profile, plan::Collective collective, codec::Dtype dtype,
+                  int ranks, const Machines& machines) {
+  if (!profile.fused || machines.topology.nodes() != 1 || plan::is_point_to_point(collective))
+    return ~size_t{0};
+  const codec::DefaultFloatEnvironment environment;
+  static const Scheme int8 = parse_scheme("int8");
+  const size_t shards = plan::shards(collective, ranks);
+  const size_t least = shards * (profile.fused->estimate ? kUsualShard : kMinFusedShard);
+  const size_t usual =
+      default_min_bytes({.collective = collective, .ranks = ranks, .gpu = profile.gpu});
+  size_t from = ~size_t{0};
+  for (size_t bytes = std::bit_ceil(usual); bytes >= least; bytes /= 2) {
+    const size_t count = bytes / shards / codec::dtype_size(dtype);
+    const auto times =
+        fused_times(profile, int8, {collective, count, dtype, ranks}, bytes, machines);
+    if (!times || times->fused * kMinGain > times->native) break;
+    from = bytes;
+  }
+  return from;
 }
 
 std::string why_native_alone(const model::Profile& profile, plan::Collective collective,

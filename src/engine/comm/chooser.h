@@ -34,6 +34,9 @@ Prospect as_chosen_for(const Prospect& call);
 // than the elements.
 bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtype);
 
+// Returns true if the scheme names the algorithm of a call.
+bool names_its_algorithm(const Scheme& scheme, const Prospect& call, const Machines& machines);
+
 // Returns true if a call stays native because its algorithm would send more between nodes than NCCL
 // does. False if the scheme names the algorithm: its user has decided. `scheme` is_for() the call,
 // as on_ranks() has it.
@@ -44,6 +47,7 @@ struct Prediction {
   Scheme scheme;  // with the algorithm; off: native
   std::optional<double> seconds;
   bool measured = false;  // otherwise by the model
+  bool is_fused = false;  // by what the profile has of such calls
   // Part that the profile lacks to predict a native call; null: nothing.
   const char* lacking = nullptr;
 };
@@ -61,10 +65,21 @@ Prediction predict_native(const model::Profile& profile, const Prospect& call,
 std::optional<Prediction> predict(const model::Profile& profile, const Scheme& scheme,
                                   const Prospect& call, const Machines& machines);
 
-// Seconds of a call with this scheme, by the table's algorithm or the one that the scheme names.
+// Predicts a call with this scheme, by the table's algorithm or the one that the scheme names.
 // Empty: the call stays native. `scheme` is as nccl_sends_less() has it.
-std::optional<double> seconds_as_called(const model::Profile& profile, const Scheme& scheme,
-                                        const Prospect& call, const Machines& machines);
+std::optional<Prediction> predict_as_called(const model::Profile& profile, const Scheme& scheme,
+                                            const Prospect& call, const Machines& machines);
+
+// Bytes of the whole message from which on fused calls in int8 are predicted to gain enough, at all
+// powers of two from there to default_min_bytes(); as Facts has it. ~0: none is fused, or the
+// profile says nothing of such calls. The least of them for a profile whose fused calls are an
+// estimate is kUsualShard a shard.
+size_t fused_from(const model::Profile& profile, plan::Collective collective, codec::Dtype dtype,
+                  int ranks, const Machines& machines);
+
+// Returns true if ranks of one node fuse the call, by the table's algorithm or the one that the
+// scheme names.
+bool is_fused(const Scheme& scheme, const Prospect& call, const Machines& machines);
 
 // Native, and every candidate of the collective and type, each with its best algorithm, except
 // those that would send more between nodes than NCCL does. If the profile has measured the native
@@ -87,6 +102,8 @@ class Chooser {
   // none of so many ranks. Warns once for each collective of what the profile lacks.
   const Prediction& of(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
                        const Machines& machines);
+  // Chooses anew from now on.
+  void forget() { made_.clear(); }
 
  private:
   struct Key {

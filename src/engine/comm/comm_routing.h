@@ -2,6 +2,7 @@
 // plan a call has.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -32,7 +33,38 @@ class CommRouting {
   const model::Profile* nearest_profile() const {
     return nearest_profile_ ? &*nearest_profile_ : nullptr;
   }
-  void learn(std::optional<model::Profile> nearest) { nearest_profile_ = std::move(nearest); }
+  // `own`: profile of the settings, which outlives it; null: they have none.
+  void learn(std::optional<model::Profile> nearest, const model::Profile* own) {
+    nearest_profile_ = std::move(nearest);
+    const model::Profile* const by = own != nullptr ? own : nearest_profile();
+    if (by == nullptr) return;
+    plans_.judge_by([this, by](const PlanKey& key, bool is_fused) {
+      return (by->fused || !is_fused) && is_slow(*by, key);
+    });
+  }
+  // Notes windows that all ranks have, or that some rank does not have: which calls are fused from
+  // then on, and chosen as such. At the same call on all ranks.
+  void adopt_windows(const WindowRoom& room) {
+    plans_.adopt_windows(room);
+    forget_choices();
+  }
+  void refuse_windows(size_t bytes) {
+    plans_.refuse_windows(bytes);
+    forget_choices();
+  }
+
+  // Bytes from which on fused calls gain, by a profile; null: there is none.
+  size_t fused_from(const model::Profile* profile, plan::Collective collective,
+                    codec::Dtype dtype) {
+    if (profile == nullptr || !profile->fused || topology().nodes() != 1) return ~size_t{0};
+    const auto key = std::pair(collective, dtype);
+    if (const auto known = fused_from_.find(key); known != fused_from_.end()) return known->second;
+    const int ranks = static_cast<int>(topology().node.size());
+    return fused_from_[key] = terse::fused_from(*profile, collective, dtype, ranks, machines());
+  }
+
+  // What choices go by.
+  Machines machines() const { return {plans_.chunk_policy(), plans_.topology(), &plans_.fusing()}; }
 
   // Scheme in place of the rules'; null: the rules decide. Each push takes one pop.
   const Scheme* own_scheme() const { return schemes_.empty() ? nullptr : schemes_.back().get(); }
@@ -48,11 +80,30 @@ class CommRouting {
   void resume() { pauses_ -= pauses_ > 0; }
 
  private:
+  void forget_choices() {
+    chooser_.forget();
+    savings_.forget();
+    fused_from_.clear();
+  }
+
+  // Returns true if a call is predicted to be slower than native.
+  bool is_slow(const model::Profile& profile, const PlanKey& key) {
+    Scheme scheme;
+    scheme.spec = key.forms.spec;
+    scheme.intra = key.forms.intra;
+    scheme.second = key.forms.second;
+    scheme.algorithm = key.algorithm;
+    const Prospect call{key.collective, key.count, key.dtype,
+                        static_cast<int>(topology().node.size()), key.root};
+    return savings_.are_a_loss(&profile, scheme, call, machines());
+  }
+
   Operators operators_;
   Plans plans_;
   Chooser chooser_;
   Savings savings_;
   std::optional<model::Profile> nearest_profile_;
+  std::map<std::pair<plan::Collective, codec::Dtype>, size_t> fused_from_;
   std::vector<std::shared_ptr<const Scheme>> schemes_;
   int pauses_ = 0;
 };

@@ -1,63 +1,14 @@
 // Windows of a communicator's ranks, for fused calls (peers/windows.h).
 #pragma once
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <bit>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
-#include "plan/algorithms.h"
-#include "plan/delta.h"
-#include "plan/fuse.h"
-#include "policy/settings.h"
+#include "engine/comm/fusing.h"
 
 namespace terse {
-
-// Room that calls take in a window of each rank.
-struct WindowRoom {
-  size_t area_bytes = 0;
-  Windows::Kinds kinds = {};
-
-  size_t bytes() const { return Windows::bytes(area_bytes, kinds); }
-  bool covers(const WindowRoom& other) const {
-    return area_bytes >= other.area_bytes && (kinds.halves || !other.kinds.halves) &&
-           (kinds.turns || !other.kinds.turns);
-  }
-};
-
-// Room for both.
-inline WindowRoom join(const WindowRoom& a, const WindowRoom& b) {
-  return {std::max(a.area_bytes, b.area_bytes),
-          {a.kinds.halves || b.kinds.halves, a.kinds.turns || b.kinds.turns}};
-}
-
-// Room of a call, rounded up so that few sizes are asked for.
-inline WindowRoom room_of(const plan::Fused& fused) {
-  const size_t bytes = std::max(fused.pushed_bytes, fused.shared_bytes);
-  const size_t unit = std::max(size_t{64} << 10, std::bit_floor(bytes) / 4);
-  return {(bytes + unit - 1) / unit * unit, {!fused.alternates(), fused.alternates()}};
-}
-
-// Max bytes of a window, 0: no call is fused. What is verified takes part in steps.
-inline size_t max_window_bytes(const Settings& settings, bool on_gpus) {
-  return fuses(settings.fuse, on_gpus) && settings.verify == 0 ? settings.window_bytes : 0;
-}
-
-// Fusion of a call by an algorithm, if its room is at most so large.
-inline plan::Fusion fusion_of(const plan::Algorithm& algorithm, const plan::Shape& shape,
-                              const plan::Delta& delta, size_t max_window_bytes) {
-  const auto build = [&](const plan::Shape& s) { return plan::build(algorithm, s, delta); };
-  plan::Fusion fusion = plan::fuse(algorithm.collective, build, shape, max_window_bytes);
-  if (fusion.by_rank.empty()) return fusion;
-  const size_t bytes = room_of(fusion.by_rank.front()).bytes();
-  if (bytes <= max_window_bytes) return fusion;
-  return {{},
-          fmt::format("for it needs a window of {} B, more than {} B", bytes, max_window_bytes)};
-}
 
 class CommWindows {
  public:
@@ -66,8 +17,6 @@ class CommWindows {
     return windows_ != nullptr && room_.covers(room_of(fused));
   }
   const WindowRoom& room() const { return room_; }
-  // Returns true if the ranks have not asked each other for as much in vain.
-  bool may_be_had(const WindowRoom& room) const { return room.bytes() < refused_bytes_; }
 
   // Takes the permit for windows, unless there is one. Throws Error.
   void take_permit(Backend& backend) {
@@ -92,9 +41,8 @@ class CommWindows {
     replaced_.clear();
     replaced_bytes_ = 0;
   }
-  // Notes that a rank has no windows of that size.
-  void refuse(const WindowRoom& room) {
-    refused_bytes_ = std::min(refused_bytes_, room.bytes());
+  // Gives the permit back where the ranks have got no windows.
+  void give_back_permit() {
     if (windows_ == nullptr) permit_.reset();
   }
 
@@ -113,7 +61,6 @@ class CommWindows {
   WindowRoom room_;  // of those; nothing if there are none
   size_t replaced_bytes_ = 0;
   std::vector<std::unique_ptr<Windows>> replaced_;
-  size_t refused_bytes_ = ~size_t{0};
   size_t turns_ = 0, calls_ = 0;
 };
 

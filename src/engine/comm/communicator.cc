@@ -25,11 +25,13 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
       backend(backend),
       mismatch_(backend),
       health_(*this, mismatch_),
-      routing_(rank, ranks, chunk_policy_of(settings, backend.chunk_policy()),
-               {backend.has_windows() ? max_window_bytes(settings, backend.is_gpu()) : 0,
-                [&backend](const Forms& forms, codec::Dtype raw) {
-                  return backend.fuses(forms.spec, forms.second.value_or(forms.spec), raw);
-                }}),
+      routing_(
+          rank, ranks, chunk_policy_of(settings, backend.chunk_policy()),
+          {.window_bytes = backend.has_windows() ? max_window_bytes(settings, backend.is_gpu()) : 0,
+           .takes =
+               [&backend](const Forms& forms, codec::Dtype raw) {
+                 return backend.fuses(forms.spec, forms.second.value_or(forms.spec), raw);
+               }}),
       metrics_(backend, settings),
       memory_(backend, settings, ranks) {}
 

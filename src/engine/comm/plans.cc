@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/patient_lock.h"
-#include "engine/comm/comm_windows.h"
 #include "engine/comm/shape.h"
 #include "plan/fuse.h"
 #include "plan/headers.h"
@@ -64,6 +63,7 @@ PlanPointer Plans::of(const PlanKey& key) {
     plan::Plan plan = make(key, s);
     plan.max_scratch_bytes = plan.scratch_bytes;
     plan.with_windows = with_windows(key, s, plan);
+    plan.is_slow = is_slow_ && is_slow_(key, plan.with_windows != nullptr);
     if (!plan::traits(key.collective).rooted) return plan;
     for (const int rank : {s.root, (s.root + 1) % s.ranks}) {  // and the others alike
       plan::Shape other = s;
@@ -101,7 +101,7 @@ std::shared_ptr<const plan::Plan> Plans::with_windows(const PlanKey& key, const 
   const plan::Algorithm& algorithm =
       *plan::select(key.collective, s, key.algorithm, algorithms_).algorithm;
   plan::Fusion fusion = fusion_of(algorithm, s, plain, fusing_.window_bytes);
-  if (fusion.by_rank.empty()) return nullptr;
+  if (fusion.by_rank.empty() || !fusing_.allows(room_of(fusion.by_rank.front()))) return nullptr;
   if (const std::string wrong = plan::validate(fusion.by_rank, s); !wrong.empty())
     fail(ncclInternalError, "an invalid fused plan: {}", wrong);
   return std::make_shared<const plan::Plan>(
@@ -136,6 +136,21 @@ void Plans::learn(plan::Topology topology) {
 
 void Plans::exclude(size_t elements, std::vector<plan::Range> ranges) {
   exclusions_.set(elements, std::move(ranges));
+  plans_.clear();
+}
+
+void Plans::adopt_windows(const WindowRoom& room) {
+  fusing_.room = room;
+  plans_.clear();
+}
+
+void Plans::refuse_windows(size_t bytes) {
+  fusing_.refused_bytes = std::min(fusing_.refused_bytes, bytes);
+  plans_.clear();
+}
+
+void Plans::judge_by(IsSlow is_slow) {
+  is_slow_ = std::move(is_slow);
   plans_.clear();
 }
 

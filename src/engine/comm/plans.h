@@ -3,7 +3,6 @@
 #pragma once
 
 #include <compare>
-#include <functional>
 #include <memory_resource>
 #include <mutex>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "codec/codec.h"
 #include "engine/comm/exclusions.h"
+#include "engine/comm/fusing.h"
 #include "engine/comm/plan_cache.h"
 #include "engine/comm/shape.h"
 #include "plan/algorithms.h"
@@ -47,12 +47,6 @@ struct MessageKey {
 };
 using BatchKey = std::pmr::vector<MessageKey>;
 
-// Which calls may be fused.
-struct Fusing {
-  size_t window_bytes = 0;  // max of a window; 0: none is fused
-  std::function<bool(const Forms& forms, codec::Dtype dtype)> takes = {};  // empty: all
-};
-
 class Plans {
  public:
   // Max bytes of collectives' plans, and of batches' plans. A large message on 8 ranks has a plan
@@ -70,6 +64,7 @@ class Plans {
   plan::Shape shape(const Forms& forms, size_t count, size_t element_bytes, int root) const;
 
   const plan::ChunkPolicy& chunk_policy() const { return chunk_policy_; }
+  const Fusing& fusing() const { return fusing_; }
   // Topology of the ranks: unknown before they have exchanged it, unless there is one rank.
   const plan::Topology& topology() const { return topology_; }
   // Copy of topology(), from any thread; unknown if another thread holds it for long.
@@ -89,6 +84,12 @@ class Plans {
   // Returns true if anything stays exact.
   bool has_exclusions() const { return !exclusions_.empty(); }
   void use(std::span<const plan::Algorithm> table);
+  // Sets which calls are marked as slower than NCCL's. `is_fused`: if all ranks get windows.
+  using IsSlow = std::function<bool(const PlanKey&, bool is_fused)>;
+  void judge_by(IsSlow is_slow);
+  // Notes windows that all ranks have, or some rank has refused. Forgets all plans.
+  void adopt_windows(const WindowRoom& room);
+  void refuse_windows(size_t bytes);
 
  private:
   plan::Plan make(const PlanKey& key, const plan::Shape& shape) const;
@@ -97,7 +98,8 @@ class Plans {
 
   const int rank_, ranks_;
   const plan::ChunkPolicy chunk_policy_;
-  const Fusing fusing_;
+  Fusing fusing_;
+  IsSlow is_slow_;               // empty: none is
   mutable std::mutex learning_;  // guards topology_now()
   plan::Topology topology_;
   Exclusions exclusions_;

@@ -15,7 +15,8 @@ Saving predicted(const model::Profile& profile, const Scheme& scheme, const Pros
   if (model::lacks(profile, machines.topology) != nullptr) return {};
   const codec::DefaultFloatEnvironment environment;
   const double native = predict_native(profile, call, machines).seconds.value_or(0);
-  return {native, seconds_as_called(profile, scheme, call, machines).value_or(native)};
+  const std::optional<Prediction> own = predict_as_called(profile, scheme, call, machines);
+  return {native, own ? *own->seconds : native};
 }
 
 }  // namespace

@@ -7,12 +7,17 @@
 
 namespace terse {
 
+// Max part of native's speed at which a scheme that the user names compresses all the same.
+constexpr double kMaxLoss = 0.97;
+
 // Seconds of a call; 0: the profile says nothing of it.
 struct Saving {
   double native = 0, compressed = 0;
 
-  // Returns true if the call gains too little to be compressed.
+  // Returns true if the call gains too little for a preset to compress it.
   bool is_too_little() const { return native != 0 && compressed * kMinGain > native; }
+  // Returns true if the call is slower than native by more than predictions err.
+  bool is_loss() const { return compressed * kMaxLoss > native; }
 };
 
 class Savings {
@@ -21,15 +26,25 @@ class Savings {
   Saving of(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
             const Machines& machines);
 
-  // Returns true if the call gains too little for a preset to compress it. What has as many bits as
-  // the elements is for its sums, and not for time.
+  // Return true if the call gains too little for a preset to compress it, or loses too much for a
+  // scheme that is named. What has as many bits as the elements is for its sums, and not for time.
   bool are_too_little(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
                       const Machines& machines) {
-    const bool saves_bytes = scheme.spec.bits < 8 * codec::dtype_size(call.dtype);
-    return saves_bytes && of(profile, scheme, call, machines).is_too_little();
+    return saves_bytes(scheme, call) && of(profile, scheme, call, machines).is_too_little();
+  }
+  bool are_a_loss(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
+                  const Machines& machines) {
+    return saves_bytes(scheme, call) && of(profile, scheme, call, machines).is_loss();
   }
 
+  // Predicts anew from now on.
+  void forget() { known_.clear(); }
+
  private:
+  static bool saves_bytes(const Scheme& scheme, const Prospect& call) {
+    return scheme.spec.bits < 8 * codec::dtype_size(call.dtype);
+  }
+
   struct Known {
     Scheme scheme;
     Prospect call;

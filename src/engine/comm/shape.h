@@ -25,10 +25,13 @@ inline plan::Packing packing_of(const codec::Spec& spec) {
   return packing;
 }
 
+struct Fusing;
+
 // Machines of the ranks.
 struct Machines {
   plan::ChunkPolicy chunk_policy;
   const plan::Topology& topology;
+  const Fusing* fusing = nullptr;  // null: no call is fused
 };
 
 // Chunks by the settings, or else by the machine's default. A machine that does not cut messages

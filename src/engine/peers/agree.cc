@@ -106,7 +106,8 @@ class Handshake {
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.memory().adopt(std::move(control_buffer_));
       c_.routing().plans().learn(topology());
-      c_.routing().learn(std::move(nearest));
+      const auto& own = c_.settings.profile;
+      c_.routing().learn(std::move(nearest), own ? &*own : nullptr);
       for (const Rule& rule : c_.settings.policy.rules)
         if (const auto scheme = on_ranks(rule.scheme, c_.ranks)) c_.agreed().add(*scheme, {});
     }
@@ -178,7 +179,8 @@ class Handshake {
   // Built-in profile, if the settings have none. Throws Error if rules with auto need one.
   std::optional<model::Profile> nearest_profile_or_fail() const {
     if (c_.settings.profile) return {};
-    std::optional<model::Profile> nearest = nearest_profile(machine(), topology());
+    std::optional<model::Profile> nearest;
+    if (!c_.settings.no_profile) nearest = nearest_profile(machine(), topology());
     if (!nearest && c_.settings.policy.chooses())
       c_.fail(ncclInvalidArgument, "auto needs a profile: {}", kProfileHint);
     return nearest;

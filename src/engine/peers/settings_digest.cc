@@ -17,6 +17,7 @@ std::string in_a_line(std::string text) {
 
 // Text of a profile, its name first.
 std::string profile_words(const Settings& settings) {
+  if (settings.no_profile) return kNoProfile;
   if (!settings.profile) return "";
   return in_a_line(settings.profile->name + " " + print_profile(*settings.profile));
 }

@@ -49,7 +49,7 @@ std::vector<WindowSetup> needs_of(const Jobs& jobs) {
     auto known = std::ranges::find(all, &c, &WindowSetup::communicator);
     const WindowRoom so_far = known == all.end() ? windows.room() : known->room;
     const WindowRoom room = join(so_far, room_of(*fused));
-    if (!windows.may_be_had(room) || room.bytes() > c.settings.window_bytes) continue;
+    if (!c.routing().plans().fusing().allows(room)) continue;
     if (known == all.end())
       known = all.insert(known, {.communicator = &c, .stream = job->request.stream});
     known->room = room;
@@ -86,12 +86,14 @@ void adopt_or_refuse(WindowSetup& m) {
   Communicator& c = *m.communicator;
   if (!m.failed) {
     c.log(LogLevel::kInfo, "calls are fused, in windows of {} B", m.room.bytes());
+    c.routing().adopt_windows(m.room);
     return c.memory().windows().adopt(std::move(m.windows), m.room,
                                       c.memory().stream_sets().ended());
   }
-  c.memory().windows().refuse(m.room);
+  c.memory().windows().give_back_permit();
+  c.routing().refuse_windows(m.room.bytes());
   const std::string text =
-      fmt::format("calls that need windows of {} B are not fused: {}", m.room.bytes(),
+      fmt::format("calls that need windows of {} B or more are not fused: {}", m.room.bytes(),
                   m.trouble.empty() ? fmt::format("rank {} has none", *m.failed) : m.trouble);
   // The first line of the run may have promised them.
   static std::atomic<bool> is_noted{false};
