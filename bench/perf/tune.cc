@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -73,8 +74,31 @@ class Tuner {
     std::unique_ptr<Run> run;
     std::unique_ptr<Case> test;
     model::Curve curve;
+    std::vector<bool> fused = {};  // by point
+    bool has_fused = false;        // since the last point
 
     bool is_native() const { return scheme == nullptr; }
+    // Number of this rank's calls that were fused.
+    std::size_t fused_calls() const {
+      if (is_native()) return 0;
+      terseStats_t stats = {};
+      stats.size = sizeof(stats);
+      check_terse(scheme->api(), scheme->api().comm_get_stats(test->ranks().front().comm, &stats));
+      return stats.fused_calls;
+    }
+    // Curves of the calls that were done in either way.
+    std::vector<model::Curve> curves() const {
+      std::vector<model::Curve> all;
+      for (const bool is_fused : {false, true}) {
+        model::Curve one = curve;
+        one.fused = is_fused;
+        one.points.clear();
+        for (std::size_t i = 0; i < fused.size(); ++i)
+          if (fused[i] == is_fused) one.points.push_back(curve.points[i]);
+        if (!one.points.empty()) all.push_back(std::move(one));
+      }
+      return all;
+    }
     double expected(std::size_t bytes) const {
       return curve.points.empty() ? 0 : curve.seconds(bytes);
     }
@@ -89,13 +113,16 @@ class Tuner {
   // Of a call, after one that warms up, for the way before was another one's. All are of the same
   // memory, in the caches where it fits: what a program sends it has mostly just computed.
   double time_calls(Way& way, int calls) {
+    const std::size_t fused_before = way.fused_calls();  // also other ways' on the communicator
     way.test->issue(Place::kOutOfPlace, 0);
     way.test->synchronize();
     session_.team.barrier(thread_);
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < calls; ++i) way.test->issue(Place::kOutOfPlace, 0);
     way.test->synchronize();
-    return agreed(since(start) / calls, Average::kMean);
+    const double seconds = since(start) / calls;
+    way.has_fused = way.has_fused || way.fused_calls() != fused_before;
+    return agreed(seconds, Average::kMean);
   }
 
   // All sizes of a collective and a type, as far as the seconds reach: what is larger follows from
@@ -134,8 +161,8 @@ class Tuner {
       session_.say(fmt::format("# {} {}: {} sizes, {} of native calls, {:.1f} s\n", kind.name,
                                type.name, ways.back().curve.points.size(),
                                ways.front().curve.points.size(), since(start)));
-    for (Way& way : ways)
-      if (!way.curve.points.empty()) curves_.push_back(std::move(way.curve));
+    for (const Way& way : ways)
+      for (model::Curve& curve : way.curves()) curves_.push_back(std::move(curve));
   }
 
   // The bytes that calls of nominally so many have: the shares of ranks are rounded down, and may
@@ -181,6 +208,7 @@ class Tuner {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       std::ranges::sort(times[i]);
       ways[i]->curve.points.push_back({bytes, in_five_digits(times[i][times[i].size() / 2])});
+      ways[i]->fused.push_back(std::exchange(ways[i]->has_fused, false));
     }
   }
 
@@ -310,6 +338,8 @@ int main(int argc, char** argv) {
   using namespace terse::perf;
   TuneOptions options;
   if (const auto code = parse_tune(argc, argv, &options)) return *code;
+  setenv("TERSE_PROFILE", "none",
+         1);  // with one a call that is predicted to be slow would be NCCL's
   return run_program(kTuneProgram, options.perf,
                      [&](Session& session) { return tune(session, options); });
 }

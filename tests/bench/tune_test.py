@@ -123,6 +123,18 @@ class Tune(unittest.TestCase):
                          [("allreduce", "float32", "native"), ("allreduce", "float32", "int8")])
         self.assertNotIn("could be fitted", err)
 
+    def test_calls_that_ranks_of_one_node_fuse_are_named(self):
+        for environment, fused in (({}, True), ({"TERSE_FUSE": "off"}, False)):
+            code, out, err = terse("tune", "-o", self.path, "-t", "2", "--seconds", "1", "-e", "256K",
+                                   "--schemes", "int8,linear8", "--collectives", "allreduce", "--dtypes",
+                                   "float32", environment=environment)
+            self.assertEqual(code, 0, out + err)
+            profile = self.profile()
+            self.assertEqual([(curve["scheme"], curve.get("fused", False)) for curve in profile["measured"]],
+                             [("native", False), ("int8", fused), ("linear8:round=nearest", False)])
+            self.assertEqual("fused" in profile, fused)
+            self.assertGreater(profile["codec"]["int8"]["encode"], 1e6)
+
     # Of 64 bytes five ranks have no 16 each.
     def test_calls_without_elements_are_not_measured(self):
         words = ("tune", "-o", self.path, "-t", "5", "--seconds", "1", "-b", "64", "--schemes",
