@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -57,6 +58,18 @@ Scheme native_scheme() {
   return native;
 }
 
+// A call with a scheme: its shape, and the table's algorithm or the one that the scheme names.
+struct SchemeCall {
+  plan::Shape shape;
+  const plan::Algorithm& algorithm;
+  bool names_algorithm;
+};
+SchemeCall select(const Scheme& scheme, const Prospect& call, const Machines& machines) {
+  plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
+  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
+  return {std::move(shape), taken, taken.answers_to(scheme.algorithm)};
+}
+
 using FlagsOf = std::function<size_t(const plan::Algorithm&)>;
 
 // Flags of a call by each algorithm; none, without a look at any, where the profile has no fused
@@ -95,16 +108,12 @@ bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtyp
 }
 
 bool names_its_algorithm(const Scheme& scheme, const Prospect& call, const Machines& machines) {
-  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
-  return plan::select(call.collective, shape, scheme.algorithm)
-      .algorithm->answers_to(scheme.algorithm);
+  return select(scheme, call, machines).names_algorithm;
 }
 
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
-  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
-  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
-  return !taken.answers_to(scheme.algorithm) &&
-         plan::sends_more_than_native(plan::link_of(taken, shape));
+  const auto [shape, algorithm, names_algorithm] = select(scheme, call, machines);
+  return !names_algorithm && plan::sends_more_than_native(plan::link_of(algorithm, shape));
 }
 
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
@@ -117,38 +126,34 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
                                   const Prospect& call, const Machines& machines) {
   std::optional<Scheme> scheme = on_ranks(wanted, call.ranks);
   if (!scheme || !is_for(*scheme, call.collective, call.dtype)) return {};
-  const plan::Shape shape = shape_of_all(scheme->forms(), call, machines);
-  const plan::Algorithm* const usual =
-      plan::select(call.collective, shape, scheme->algorithm).algorithm;
-  const FlagsOf flags = flags_of(profile, *scheme, call, shape, machines);
-  if (usual->answers_to(scheme->algorithm)) {
-    const model::Estimate own =
-        model::estimate(profile, *usual, shape, codec_of(*scheme), flags(*usual));
-    return Prediction{.scheme = *scheme, .seconds = own.seconds, .is_fused = own.is_fused};
-  }
-  const model::Estimate best = fastest_allowed(profile, *usual, shape, codec_of(*scheme), flags);
+  const SchemeCall usual = select(*scheme, call, machines);
+  const FlagsOf flags = flags_of(profile, *scheme, call, usual.shape, machines);
+  const std::string codec = codec_of(*scheme);
+  const model::Estimate best =
+      usual.names_algorithm
+          ? model::estimate(profile, usual.algorithm, usual.shape, codec, flags(usual.algorithm))
+          : fastest_allowed(profile, usual.algorithm, usual.shape, codec, flags);
   if (best.algorithm == nullptr) return {};
   // A scheme need not name the table's algorithm.
-  if (best.algorithm != usual) scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
+  if (best.algorithm != &usual.algorithm)
+    scheme->algorithm = *plan::find_algo(best.algorithm->names.own);
   return Prediction{.scheme = *scheme, .seconds = best.seconds, .is_fused = best.is_fused};
 }
 
 std::optional<Prediction> predict_as_called(const model::Profile& profile, const Scheme& scheme,
                                             const Prospect& call, const Machines& machines) {
-  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
-  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
+  const auto [shape, algorithm, names_algorithm] = select(scheme, call, machines);
   const model::Estimate one =
-      model::estimate(profile, taken, shape, codec_of(scheme),
-                      flags_of(profile, scheme, call, shape, machines)(taken));
-  if (!taken.answers_to(scheme.algorithm) && plan::sends_more_than_native(one.link)) return {};
+      model::estimate(profile, algorithm, shape, codec_of(scheme),
+                      flags_of(profile, scheme, call, shape, machines)(algorithm));
+  if (!names_algorithm && plan::sends_more_than_native(one.link)) return {};
   return Prediction{.scheme = scheme, .seconds = one.seconds, .is_fused = one.is_fused};
 }
 
 bool is_fused(const Scheme& scheme, const Prospect& call, const Machines& machines) {
   if (machines.fusing == nullptr) return false;
-  const plan::Shape shape = shape_of_all(scheme.forms(), call, machines);
-  const plan::Algorithm& taken = *plan::select(call.collective, shape, scheme.algorithm).algorithm;
-  return flags_of(*machines.fusing, taken, shape, scheme, call.dtype) != 0;
+  const SchemeCall own = select(scheme, call, machines);
+  return flags_of(*machines.fusing, own.algorithm, own.shape, scheme, call.dtype) != 0;
 }
 
 std::vector<Prediction> predictions(const model::Profile& profile, const Scheme& scheme,
