@@ -373,13 +373,12 @@ void explain(const ExplainOptions& o) {
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
   Facts facts = facts_of(request, o.ranks, topology, o.name, machine.gpu);
-  const Fusing fusing{.window_bytes = max_window_bytes(settings(), machine.gpu)};
+  const Call call{o, request, topology, machine.gpu};
   if (codec::Dtype dtype{}; machine.profile && compressible(request.datatype, &dtype))
-    facts.fused_from = fused_from(
-        *machine.profile, request.collective, dtype, o.ranks,
-        {chunk_policy_of(settings(), plan::default_chunk_policy(machine.gpu)), topology, &fusing});
+    facts.fused_from =
+        fused_from(*machine.profile, request.collective, dtype, o.ranks, call.machines());
   Decision decision = policy.decide(facts);
-  if (is_too_small_in_steps({o, request, topology, machine.gpu}, policy, decision, facts)) {
+  if (is_too_small_in_steps(call, policy, decision, facts)) {
     facts.fused_from = ~size_t{0};
     decision = policy.decide(facts);
   }
@@ -396,7 +395,6 @@ void explain(const ExplainOptions& o) {
   if (chooses && !machine.profile)
     fail(ncclInvalidArgument, "auto needs a profile: --device (as H100), --profile, or {}",
          kProfileHint);
-  const Call call{o, request, topology, machine.gpu};
   if (!bypass) {
     require_feasible(request.collective, call.shape_on(0, scheme), chooses);
     require_few_on_a_node(call.shape_on(0, scheme), 1 << 22);
