@@ -338,8 +338,8 @@ int main(int argc, char** argv) {
   using namespace terse::perf;
   TuneOptions options;
   if (const auto code = parse_tune(argc, argv, &options)) return *code;
-  setenv("TERSE_PROFILE", "none",
-         1);  // with one a call that is predicted to be slow would be NCCL's
+  // With a profile a call that is predicted to be slow would be NCCL's own.
+  setenv("TERSE_PROFILE", "none", 1);
   return run_program(kTuneProgram, options.perf,
                      [&](Session& session) { return tune(session, options); });
 }

@@ -150,6 +150,14 @@ const Rates& rates_of(const Profile& p, std::string_view codec) {
   return named == p.codecs.end() ? p.coding : named->second;
 }
 
+// Of a call in one chunk. Where it draws, what it draws by is made first.
+double fused_seconds(const Profile& p, size_t flags, bool draws, size_t bytes, double coding) {
+  const double writing = static_cast<double>(bytes) / p.fused->bandwidth;
+  const double hidden = p.fused->overlap * std::min(writing, coding);
+  return p.fused->launch + (draws ? p.launch : 0) + static_cast<double>(flags) * p.fused->flag +
+         writing + coding - hidden;
+}
+
 }  // namespace
 
 const char* lacks(const Profile& profile, const Topology& topology) {
@@ -170,18 +178,6 @@ double native_seconds(const Profile& p, Collective collective, const Shape& shap
     links = std::max(links, seconds_of(p, native_to_root(collective, bytes, shape.root, t), 1));
   return latency(p, of_tree(collective, t)) + p.launch + links;
 }
-
-namespace {
-
-// Of a call in one chunk. Where it draws, what it draws by is made first.
-double fused_seconds(const Profile& p, size_t flags, bool draws, size_t bytes, double coding) {
-  const double writing = static_cast<double>(bytes) / p.fused->bandwidth;
-  const double hidden = p.fused->overlap * std::min(writing, coding);
-  return p.fused->launch + (draws ? p.launch : 0) + static_cast<double>(flags) * p.fused->flag +
-         writing + coding - hidden;
-}
-
-}  // namespace
 
 Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape,
                   std::string_view codec, size_t flags) {
