@@ -36,7 +36,10 @@ TERSE_DEVICE void check_headers(const codec::HeaderWork& work) {
     if (mismatches == 0) continue;
     if ((mismatches & ((uint32_t{2} << lane) - 1)) != uint32_t{1} << lane) return;
     simt::store(work.memory, uint32_t{1});
-    if (!codec::is_header(other) || simt::load(&work.report->found) != 0) return;
+    if (!codec::is_header(other)) return;
+    simt::store(work.memory + codec::CallHeader::kWords + codec::CallHeader::kFound,
+                codec::found_word(work.own, other));
+    if (simt::load(&work.report->found) != 0) return;
     for (uint32_t i = 0; i < codec::CallHeader::kWords; ++i) {
       simt::store(&work.report->own.word[i], work.own.word[i]);
       simt::store(&work.report->other.word[i], other.word[i]);

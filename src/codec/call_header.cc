@@ -39,6 +39,8 @@ bool run(const HeaderWork& work) {
   for (uint32_t i = work.first; i < work.first + work.count; ++i) {
     const CallHeader other = received(work, i);
     if (!differs(work.own, other)) continue;
+    if (alike && is_header(other))
+      work.memory[CallHeader::kWords + CallHeader::kFound] = found_word(work.own, other);
     alike = false;
     *work.memory = 1;
     if (is_header(other)) report(*work.report, work.own, other);

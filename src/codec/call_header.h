@@ -13,6 +13,8 @@ namespace terse::codec {
 struct CallHeader {
   static constexpr uint32_t kWords = 8;
   static constexpr uint32_t kMark = 0, kSender = 1, kKind = 2, kRoot = 3, kScheme = 4, kCount = 5;
+  // 1 + a rank whose call differs from the sender's, which has found that before; 0: none.
+  static constexpr uint32_t kFound = 7;
 
   uint32_t word[kWords];
 
@@ -27,7 +29,8 @@ struct Mismatch {
 };
 
 // A stage of the comparison. Memory has slots of a header each: the verdict, a word that is not 0
-// where calls differ; the own header; those received.
+// where calls differ; the own header, which says so from then on to ranks that have had none of
+// this rank yet; those received.
 //
 // Where the ranks agree on the largest words, two slots behind the own header stand for a received
 // one: the largest words and the complements of the smallest.
@@ -79,6 +82,14 @@ TERSE_INLINE uint32_t digest(const CallHeader& header) {
   for (uint32_t i = 0; i < CallHeader::kWords; ++i)
     if (i != CallHeader::kSender) sum = (sum ^ header.word[i]) * 0x9e3779b1u + (sum >> 15);
   return sum;
+}
+
+// Word by which a header says, from now on, that another rank's call differs: the sender's of one
+// that does, or what that one has found before.
+TERSE_INLINE uint32_t found_word(const CallHeader& own, CallHeader other) {
+  const uint32_t before = other.word[CallHeader::kFound];
+  other.word[CallHeader::kFound] = 0;
+  return differs(own, other) ? other.word[CallHeader::kSender] + 1 : before;
 }
 
 // Returns true if it is the header of a call. Where NCCL has failed, none has come.

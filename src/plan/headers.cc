@@ -94,6 +94,7 @@ class WithHeaders : Assembly {
   void insert_all(std::vector<Step> steps, const std::vector<Header>& checks, size_t written) {
     std::vector<size_t> at(steps.size(), kNone);
     std::vector<Step> kept;
+    size_t checked = kNone;
     bool waits = headers_ != 0;
     for (size_t i = 0; i < steps.size(); ++i) {
       for (size_t& before : steps[i].after) before = at[before];
@@ -102,11 +103,15 @@ class WithHeaders : Assembly {
         continue;
       }
       if (steps[i].lane == Lane::kCommunicate) steps[i].after.push_back(written);
+      // The own header says what a check has found. It is not on its way to anybody then: those
+      // whom a check has heard of have had this rank's before.
+      if (std::ranges::any_of(steps[i].transfers, &Transfer::header))
+        steps[i].after.push_back(checked);
       at[i] = insert(std::move(steps[i]));
       if (checks[i].count == 0) continue;
       Step check = of_header(checks[i]);
       check.after = {at[i]};
-      insert(std::move(check));
+      checked = insert(std::move(check));
       waits = false;
       for (Step& step : std::exchange(kept, {})) insert(std::move(step));
     }

@@ -78,6 +78,40 @@ TEST(CallHeader, OfAnotherCallIsRefusedAndReported) {
   EXPECT_EQ(left.report.other, header_of(3, 98));
 }
 
+// Ranks that have had no header of this one yet are told so, and by them others.
+TEST(CallHeader, SaysOnceItIsKnownThatAnotherRanksCallDiffers) {
+  const auto sent = [](uint32_t count, const Receive& receive) {
+    const Left left = compare(count, false, receive);
+    CallHeader own;
+    std::memcpy(&own, &left.memory[CallHeader::kWords], sizeof own);
+    return own;
+  };
+  CallHeader found = header_of(5, 100);
+  EXPECT_EQ(sent(1, [](CallHeader* r) { r[0] = header_of(3, 100); }), found);
+  found.word[CallHeader::kFound] = 1 + 35;
+  EXPECT_EQ(sent(40,
+                 [](CallHeader* r) {
+                   for (uint32_t i = 0; i < 40; ++i)
+                     r[i] = header_of(i, i == 35 || i == 37 ? 98 : 100);
+                 }),
+            found);
+  EXPECT_EQ(sent(1,
+                 [](CallHeader* r) {
+                   r[0] = header_of(3, 100);
+                   r[0].word[CallHeader::kFound] = 1 + 35;
+                 }),
+            found)
+      << "of the same call, by a rank that has met rank 35";
+  found.word[CallHeader::kFound] = 1 + 3;
+  EXPECT_EQ(sent(1,
+                 [](CallHeader* r) {
+                   r[0] = header_of(3, 98);
+                   r[0].word[CallHeader::kFound] = 1 + 35;
+                 }),
+            found)
+      << "of another call, which differs from rank 35's";
+}
+
 TEST(CallHeader, OfTheSameCallIsNotHoweverManyThereAre) {
   for (const uint32_t count : {1u, 31u, 32u, 33u, 70u}) {
     const Left left = compare(count, false, [&](CallHeader* r) {

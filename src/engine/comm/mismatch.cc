@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <utility>
 
 #include "policy/names.h"
 
@@ -38,7 +39,14 @@ CallClass unpack_class(uint32_t word) {
 std::string describe(const codec::Mismatch& mismatch) {
   if (mismatch.found == 0)
     return fmt::format("rank {} has left, for which a call waited", mismatch.left - 1);
-  const CallHeader &own = mismatch.own, &other = mismatch.other;
+  const CallHeader& own = mismatch.own;
+  CallHeader other = mismatch.other;
+  const uint32_t found = std::exchange(other.word[CallHeader::kFound], 0);
+  if (found != 0 && !codec::differs(own, other))
+    return fmt::format(
+        "the ranks are at different calls: this one at {}, rank {} at another one, "
+        "as rank {} has found",
+        describe(own), found - 1, other.word[CallHeader::kSender]);
   const uint32_t sender = other.word[CallHeader::kSender];
   const bool same_scheme = own.word[CallHeader::kScheme] == other.word[CallHeader::kScheme];
   return fmt::format("the ranks are at different calls: this one at {}, {} at {}{}", describe(own),
