@@ -111,6 +111,8 @@ typedef struct terseScheme terseScheme_t;
  *                    spreads outliers (SDP4Bit, arXiv 2410.15526); 0 (default): they do not
  *   intra=NAME       codec for what stays within a node, or off: it travels as it is (default: the
  *                    scheme's own)
+ *   outer=NAME       codec for sums between groups of nodes (algo=multilevel; default: 8 bits of
+ *                    the scheme's family, or the scheme's own if it has as many)
  *   second=NAME      codec for what an AllReduce or Reduce quantizes a second time, a sum on its
  *                    way to all ranks (default: the scheme's own)
  *   second-round=R   how such a sum is rounded (default: as round says)
@@ -127,9 +129,9 @@ typedef struct terseScheme terseScheme_t;
  *                    results differ between ranks
  *   seed=N           key of the random numbers, 0..2^64-1 (default 0, or TERSE_SEED); ranks need
  *                    not have the same
- *   algo=A           auto (default), hierarchical, oneshot, twoshot, direct or shared: how a
- *                    collective is done; auto where it has none of that name. Of linear codes
- *                    there is summed alone, and of exp8 merged
+ *   algo=A           auto (default), multilevel, hierarchical, oneshot, twoshot, direct or
+ *                    shared: how a collective is done; auto where it has none of that name. Of
+ *                    linear codes there is summed alone, and of exp8 merged
  *
  * On success *scheme is a new handle, to be freed with terseSchemeDestroy(). On failure returns
  * ncclInvalidArgument, the message names the offending part, and *scheme is NULL. */

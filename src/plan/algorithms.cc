@@ -1,12 +1,14 @@
 #include "plan/algorithms.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <vector>
 
 #include "plan/cost.h"
+#include "plan/grid.h"
 
 namespace terse::plan {
 namespace {
@@ -36,6 +38,40 @@ Answer in_two_levels(const Shape& s, Algo) {
                             t.size.front())};
 }
 
+// Max bytes of a rank's own shard, raw, for which messages to many peers cost more than the bytes
+// of a finer format between groups.
+constexpr size_t kMaxShardOfGroups = size_t{2} << 20;
+
+// Min bytes of a packed shard that goes in a row with others, each aligned.
+constexpr size_t kMinShardOfRows = 1024;
+
+size_t shard_bytes(const Shape& s, Collective collective) {
+  const size_t shards = plan::shards(collective, s.ranks);
+  return s.count * s.element_bytes * shards / static_cast<size_t>(s.ranks);
+}
+
+// Condition of more levels: nodes may be in groups of equally many. They are worth it by themselves
+// if all goes in one format; a finer one between groups costs bytes.
+template <Collective collective>
+Answer in_many_levels(const Shape& s, Algo wish) {
+  const Topology& t = s.topology;
+  if (t.nodes() == 0) return {false, "for the nodes are not known"};
+  if (t.nodes() == 1) return {false, "for all ranks are on one node"};
+  if (!t.is_alike()) return {false, "for the nodes have different numbers of ranks"};
+  const std::vector<size_t> radices = radices_of(t);
+  if (radices.size() == 1)
+    return {false, fmt::format("for {} nodes are no groups of equally many", t.nodes())};
+  // A row of short shards is padding, for the most part.
+  const bool is_padded = traits(collective).send.per_rank || traits(collective).recv.per_rank
+                             ? s.bytes(Format::kPacked, s.count) < kMinShardOfRows
+                             : false;
+  const bool is_finer = traits(collective).reduces && s.outer.format == Format::kOuterPacked;
+  const bool is_short = !is_finer || shard_bytes(s, collective) <= kMaxShardOfGroups;
+  return {wish != Algo{} || (are_worth_it(radices, t) && is_short && !is_padded),
+          fmt::format("{} nodes in {} by {}: fewer peers", t.nodes(),
+                      t.pod_nodes == 0 ? "groups" : "pods", fmt::join(radices, " x "))};
+}
+
 Answer only(const Shape&, Algo) { return {true, "the only algorithm for it"}; }
 
 // Any topology: NCCL knows it.
@@ -44,6 +80,34 @@ Answer by_nccl(const Shape&, Algo) { return {true, "NCCL sums the codes"}; }
 Answer by_owners(const Shape&, Algo) { return {true, "the owner of a shard merges its codes"}; }
 
 constexpr Algorithm kTable[] = {
+    {Collective::kAllReduce,
+     {"multilevel"},
+     multilevel_all_reduce,
+     in_many_levels<Collective::kAllReduce>,
+     cost::multilevel_all_reduce,
+     Sharing::kNone,
+     true},
+    {Collective::kAllGather,
+     {"multilevel"},
+     multilevel_all_gather,
+     in_many_levels<Collective::kAllGather>,
+     cost::multilevel_all_gather,
+     Sharing::kNone,
+     true},
+    {Collective::kReduceScatter,
+     {"multilevel"},
+     multilevel_reduce_scatter,
+     in_many_levels<Collective::kReduceScatter>,
+     cost::multilevel_reduce_scatter,
+     Sharing::kNone,
+     true},
+    {Collective::kReduce,
+     {"multilevel"},
+     multilevel_reduce,
+     in_many_levels<Collective::kReduce>,
+     cost::multilevel_reduce,
+     Sharing::kNone,
+     true},
     {Collective::kAllReduce,
      {"hierarchical"},
      hierarchical_all_reduce,

@@ -54,6 +54,7 @@ struct Algorithm {
   Answer (*applies)(const Shape& shape, Algo wish);
   Cost (*cost)(const Shape& shape);
   Sharing sharing = Sharing::kNone;  // of the packings it is for, alone
+  bool groups = false;               // of nodes, by radices_of() (grid.h)
 
   bool answers_to(Algo wish) const;
 };

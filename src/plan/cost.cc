@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "plan/chunks.h"
-#include "plan/grid.h"
+#include "plan/in_levels.h"
 #include "plan/rooted_grid.h"
 
 namespace terse::plan::cost {
@@ -36,7 +37,6 @@ Traffic native(const Shape& s, Collective collective, size_t bytes) {
   return raw_traffic(collective, bytes, s.position(), s.topology);
 }
 
-size_t nodes(const Shape& s) { return s.topology.size.size(); }
 size_t neighbours(const Shape& s) { return static_cast<size_t>(s.topology.size.front()) - 1; }
 
 // Bytes of so many elements.
@@ -87,61 +87,122 @@ struct TwiceShards {
   const Shards once, sums;
 };
 
-// Shards in two levels.
-Shards in_two_levels(const Shape& s, size_t owners, BytesOf bytes_of = packed) {
+// Shards in levels.
+Shards in_levels(const Shape& s, size_t owners, BytesOf bytes_of = packed) {
   return {s, owners, bytes_of, s.quantum()};
 }
 
-// Bytes that a neighbour gets of the ranks at a place in two levels, in one message if packed:
-// their shards side by side, each aligned.
+// Bytes of a row of shards, in one message if packed: side by side, each aligned.
 size_t row(const Shape& s, size_t shards, size_t shard, size_t last, Format format) {
   const size_t one = bytes(s, format, shard);
   return (shards - 1) * (format == Format::kRaw ? one : Chunks::round_up(one, Chunks::kAlignment)) +
          bytes(s, format, last);
 }
 
-// row() of a message in shards, for their owners. The last ones may be short or empty.
-size_t row(const Shape& s, const Shards& shards, std::span<const size_t> owners, Format format) {
-  const auto count = [&](size_t owner) { return shards.count(owner); };
-  const size_t length = std::ranges::find(owners, size_t{0}, count) - owners.begin();
-  return length == 0 ? 0 : row(s, length, count(0), count(owners[length - 1]), format);
+// row() of a message in shards. The last ones may be short or empty.
+size_t row(const Shape& s, const Shards& shards, std::span<const size_t> numbers, Format format) {
+  const auto count = [&](size_t number) { return shards.count(number); };
+  const size_t length = std::ranges::find(numbers, size_t{0}, count) - numbers.begin();
+  return length == 0 ? 0 : row(s, length, count(0), count(numbers[length - 1]), format);
 }
 
-// Message in shards, to ranks in two levels.
+// Format of what is sent on a level to be summed.
+Format scattered(const Shape& s, size_t level) {
+  if (level == 0) return s.within.format;
+  return level == 1 ? Format::kPacked : s.outer.format;
+}
+
+Traffic on(size_t level, size_t bytes) { return level == 0 ? within(bytes) : between(bytes); }
+
+Grid two_levels(const Shape& s) { return Grid(s.topology); }
+Grid many_levels(const Shape& s) {
+  const std::vector<size_t> radices = radices_of(s.topology);
+  return Grid(s.topology, radices);
+}
+
+// Message in shards, to ranks in levels.
 class Rows {
  public:
-  explicit Rows(const Shape& s)
+  Rows(const Shape& s, const Grid& grid)
       : s_(s),
-        shards_(in_two_levels(s, s.ranks)),
-        sums_(in_two_levels(s, s.ranks, sum_packed)),
-        grid_(s.topology) {}
+        shards_(in_levels(s, s.ranks)),
+        grid_(grid),
+        row_shard_(grid.levels() > 2 ? shard_of_row(s) : 0) {}
 
-  // Bytes for the ranks at a place.
-  size_t row(size_t place, Format format) const {
-    return plan::cost::row(s_, shards_, grid_.at_place(place), format);
+  // Bytes of the shards that the ranks have that share the digits up to a level with one: in many
+  // levels in one body.
+  size_t row(size_t rank, size_t level, Format format) const {
+    const size_t first = grid_.first(rank, level), shards = grid_.block(level);
+    if (grid_.levels() > 2) {
+      const auto element = [&](size_t shard) { return std::min(shard * row_shard_, s_.count); };
+      return bytes(s_, format, element(first + shards) - element(first));
+    }
+    return plan::cost::row(s_, shards_, grid_.row(rank, level), format);
   }
-  size_t own_row() const { return row(place(), s_.sum.format); }
 
   // Traffic of this rank until each shard is summed.
   Traffic scattered() const {
     Traffic sent;
-    for (size_t p = 0; p < grid_.places; ++p)
-      if (p != place()) sent += within(row(p, s_.within.format));
-    for (const size_t owner : grid_.at_place(place()))
-      if (owner != self()) sent += between(shards_.bytes(owner));
+    for (size_t level = 0; level < grid_.levels(); ++level)
+      for (const size_t peer : grid_.group(self(), level))
+        if (peer != self()) sent += on(level, row(peer, level, cost::scattered(s_, level)));
     return sent;
   }
 
-  size_t own() const { return sums_.bytes(self()); }
+  // Traffic to all peers of a level when sums are gathered there.
+  Traffic gathered(size_t level) const {
+    return on(level, (grid_.radix(level) - 1) * row(self(), level, s_.sum.format));
+  }
 
  private:
   size_t self() const { return static_cast<size_t>(s_.rank); }
-  size_t place() const { return static_cast<size_t>(s_.topology.place[s_.rank]); }
 
   const Shape& s_;
-  const Shards shards_, sums_;
-  const Grid grid_;
+  const Shards shards_;
+  const Grid& grid_;
+  const size_t row_shard_;
 };
+
+// Levels on which a rank has peers.
+size_t exchanges(const Grid& grid) { return grid.levels() - (grid.places() == 1 ? 1 : 0); }
+
+Cost all_reduce(const Shape& s, const Grid& grid) {
+  const Rows rows(s, grid);
+  Traffic sent = rows.scattered();
+  for (size_t level = 0; level < grid.levels(); ++level) sent += rows.gathered(level);
+  return {2 * exchanges(grid), sent};
+}
+
+// What is on its way to the root changes its highest digit that differs first.
+Cost reduce(const Shape& s, const Grid& grid) {
+  const Rows rows(s, grid);
+  const auto self = static_cast<size_t>(s.rank), root = static_cast<size_t>(s.root);
+  Traffic sent = rows.scattered();
+  for (size_t level = grid.levels(); level-- > 0;) {
+    if (grid.digit(self, level) == grid.digit(root, level)) continue;
+    sent += on(level, rows.row(self, level, s.sum.format));
+    break;
+  }
+  return {2 * exchanges(grid), sent};
+}
+
+// A shard of each rank, in rows.
+template <class FormatOf>
+Cost of_shards(const Shape& s, const Grid& grid, const FormatOf& format_of) {
+  Traffic sent;
+  for (size_t level = 0; level < grid.levels(); ++level)
+    sent += on(level, (grid.radix(level) - 1) *
+                          row(s, grid.block(level), s.count, s.count, format_of(level)));
+  return {exchanges(grid), sent};
+}
+
+Cost all_gather(const Shape& s, const Grid& grid) {
+  return of_shards(s, grid, [](size_t) { return Format::kPacked; });
+}
+
+Cost reduce_scatter(const Shape& s, const Grid& grid) {
+  return of_shards(s, grid, [&](size_t level) { return scattered(s, level); });
+}
 
 // Bytes of codes on a shared grid.
 size_t codes(const Shape& s, size_t count) { return s.packing.code_bytes(count); }
@@ -200,32 +261,18 @@ Cost shared_from_root(const Shape& s) {
   return {2, sent};
 }
 
-Cost hierarchical_all_reduce(const Shape& s) {
-  const Rows rows(s);
-  return {4, rows.scattered() + within(neighbours(s) * rows.own_row()) +
-                 between((nodes(s) - 1) * rows.own())};
-}
-
-Cost hierarchical_reduce(const Shape& s) {
-  const Rows rows(s);
-  if (is_root(s)) return {4, rows.scattered()};
-  const bool near = s.topology.is_near(s.rank, s.root);
-  return {4, rows.scattered() + to_rank(s, s.root, near ? rows.own_row() : rows.own())};
-}
-
-Cost hierarchical_all_gather(const Shape& s) {
-  return {2, between((nodes(s) - 1) * packed(s, s.count)) +
-                 within(neighbours(s) * row(s, nodes(s), s.count, s.count, Format::kPacked))};
-}
-
-Cost hierarchical_reduce_scatter(const Shape& s) {
-  return {2, within(neighbours(s) * row(s, nodes(s), s.count, s.count, s.within.format)) +
-                 between((nodes(s) - 1) * packed(s, s.count))};
-}
+Cost hierarchical_all_reduce(const Shape& s) { return all_reduce(s, two_levels(s)); }
+Cost hierarchical_reduce(const Shape& s) { return reduce(s, two_levels(s)); }
+Cost hierarchical_all_gather(const Shape& s) { return all_gather(s, two_levels(s)); }
+Cost hierarchical_reduce_scatter(const Shape& s) { return reduce_scatter(s, two_levels(s)); }
+Cost multilevel_all_reduce(const Shape& s) { return all_reduce(s, many_levels(s)); }
+Cost multilevel_reduce(const Shape& s) { return reduce(s, many_levels(s)); }
+Cost multilevel_all_gather(const Shape& s) { return all_gather(s, many_levels(s)); }
+Cost multilevel_reduce_scatter(const Shape& s) { return reduce_scatter(s, many_levels(s)); }
 
 Cost hierarchical_broadcast(const Shape& s) {
   const RootedGrid grid(s.topology, s.root);
-  const Shards shards = in_two_levels(s, grid.shards().size());
+  const Shards shards = in_levels(s, grid.shards().size());
   const auto row_of = [&](size_t place) {
     return row(s, shards, grid.row(place), Format::kPacked);
   };

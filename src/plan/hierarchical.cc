@@ -1,63 +1,51 @@
-// Collectives in two levels, where nodes have several ranks each: first within a node, where bytes
-// are cheap, then between nodes, whose ranks share a link. A rank is at a place of a node; between
-// nodes it talks to the ranks at its own place only, so each sends what is its own 1/L of the
-// message, with L ranks on a node: ZeRO++ (section 3.3) and SDP4Bit (section 4, TLq).
+// Collectives in levels, of nodes that mostly have several ranks each: first within a node, where
+// bytes are cheap, then between nodes, whose ranks share a link. A rank is at a place of a node;
+// between nodes it talks to the ranks at its own place only, so each sends what is its own 1/L of
+// the message, with L ranks on a node: ZeRO++ (section 3.3) and SDP4Bit (section 4, TLq). Of many
+// nodes it may talk to those of its own group first, then to one of each group, and so on: with k
+// nodes to a group it has k - 1 peers there, and 1/k of what it has sent these goes to other
+// groups.
 //
 // ReduceScatter: within a node, each rank gets from its neighbours what belongs to the ranks at its
-// place, on all nodes, and sums it; packed anew, the sums go to their nodes, and are summed there.
+// place, on all nodes, and sums it; packed anew, the sums go to the groups of their nodes, and are
+// summed there; and so level by level, until each shard is at its owner.
 //
-// AllGather: each shard crosses to every other node once, to the rank at its place there, which
-// passes it on to its neighbours, packed as it is: so all ranks hold the same bytes.
+// AllGather: each shard crosses to the other nodes once, to the ranks at its place there, level by
+// level from the highest one down, and these pass it on to their neighbours, packed as it is: so
+// all ranks hold the same bytes.
 //
 // AllReduce: the one on shards, and then the other. Reduce: the same, but of the other only what is
 // on its way to the root. What is gathered may have a format of its own, as in two-shot AllReduce.
 #include <algorithm>
-#include <array>
 #include <span>
 #include <vector>
 
-#include "plan/builder.h"
-#include "plan/grid.h"
+#include "plan/in_levels.h"
 #include "plan/pipeline.h"
 #include "plan/slots.h"
 
 namespace terse::plan {
 namespace {
 
-enum class Phase : uint8_t { kScatterWithin, kScatterBetween, kGatherBetween, kGatherWithin };
-
-std::vector<Phase> phases_of(Collective collective) {
-  using enum Phase;
-  if (collective == Collective::kReduceScatter) return {kScatterWithin, kScatterBetween};
-  if (collective == Collective::kAllGather) return {kGatherBetween, kGatherWithin};
-  return {kScatterWithin, kScatterBetween, kGatherBetween, kGatherWithin};
-}
-
-// Others of `n` in order of distance: at distance k one sends to `to`, and receives from `from`.
-Neighbours at(size_t distance, size_t self, size_t n) {
-  return {(self + distance) % n, (self + n - distance) % n};
-}
-
-class Hierarchical {
+class Hierarchical : InLevels {
  public:
-  Hierarchical(Collective collective, const char* algorithm, const Shape& s)
-      : s_(s),
-        phases_(phases_of(collective)),
-        gathers_(phases_.back() == Phase::kGatherWithin),
-        to_root_(collective == Collective::kReduce),
-        by_message_(to_root_ || collective == Collective::kAllReduce),
-        gathered_(by_message_ ? s.sum.format : Format::kPacked),
-        repacks_(by_message_ && s.sum.repacks()),
-        grid_(s.topology),
-        self_(s.rank),
-        node_(s.topology.node[s.rank]),
-        place_(s.topology.place[s.rank]),
-        shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, s.quantum())
-                           : s.count),
-        chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, 1),
-        slots_(s, chunks_, grid_.nodes),
+  Hierarchical(Collective collective, const char* algorithm, const Shape& s, Grid grid)
+      : InLevels(collective, s, std::move(grid)),
+        phases_(phases()),
+        in_rows_(by_message_ && levels_ > 2),
+        shard_(in_rows_      ? shard_of_row(s)
+               : by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, s.quantum())
+                             : s.count),
+        chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, 1, 0,
+                levels_ > 2 ? quantum_of_levels(s) : s.quantum()),
+        slots_(s, chunks_),
+        out_(levels_),
+        in_(levels_),
         lag_(choose_lag()),
-        b_(collective, algorithm, s) {}
+        b_(collective, algorithm, s) {
+    for (size_t position = 0; position < static_cast<size_t>(s.ranks); ++position)
+      shards_.push_back(in_rows_ ? position : grid_.rank_at(position));
+  }
 
   Plan build() {
     computed_.assign(chunks_.count(), kNone);
@@ -69,9 +57,6 @@ class Hierarchical {
   }
 
  private:
-  bool changes() const { return s_.within.format == Format::kIntraPacked; }
-  bool scatters() const { return phases_.front() == Phase::kScatterWithin; }
-
   // Number of chunks by which a phase follows the one before it. By one chunk the levels overlap;
   // by two, which takes more memory, also with what is computed.
   size_t choose_lag() {
@@ -86,52 +71,63 @@ class Hierarchical {
   size_t lay_out(size_t lag) {
     const auto slots = [&](size_t lags) { return lags * lag + 2; };
     slots_.clear();
-    if (scatters()) {
-      const Format within = s_.within.format;
-      if (within != Format::kRaw) out_within_ = slots_.add(grid_.places, within, slots(0));
-      in_within_ = slots_.add(grid_.places, within, slots(0));
-      if (changes() || repacks_) sums_ = slots_.add_sums(1);
-      out_between_ = slots_.add(1, Format::kPacked, slots(1));
-      in_between_ = slots_.add(1, Format::kPacked, slots(0));
+    if (scatters_) {
+      for (size_t level = 0; level < levels_; ++level) {
+        const Slots::Rows rows{grid_.radix(level), grid_.block(level)};
+        const Format format = scattered(level);
+        if (format != Format::kRaw)
+          out_[level] = slots_.add(rows, format, slots(level == 0 ? 0 : 1));
+        if (grid_.radix(level) > 1) in_[level] = slots_.add(rows, format, slots(0));
+        if (level == 0 && sums_of_repacking() != 0)
+          sums_ = slots_.add_sums({1, sums_of_repacking()});
+      }
     }
-    if (gathers_) shares_ = slots_.add(grid_.places, gathered_, slots(scatters() ? 2 : 1));
+    if (gathers_)
+      shares_ = slots_.add({grid_.places(), grid_.nodes()}, gathered_,
+                           slots(scatters_ ? levels_ : levels_ - 1));
     return slots_.bytes();
   }
 
-  // Shard for, or of, the rank `owner`.
-  Place in_slot(size_t c, const Slots::Area& area, size_t row, size_t owner) const {
-    return slots_.at(c, area, row, grid_.index(owner));
-  }
-  // Places of what goes to a neighbour, and of what comes from the one at `place`.
-  Place out_within(size_t c, size_t owner) const {
-    return in_slot(c, out_within_, s_.topology.place[owner], owner);
-  }
-  Place in_within(size_t c, size_t place, size_t owner) const {
-    return in_slot(c, in_within_, place, owner);
-  }
-  // Places of what goes to a node, and of what comes from the rank `source`.
-  Place out_between(size_t c, size_t owner) const { return in_slot(c, out_between_, 0, owner); }
-  Place in_between(size_t c, size_t source) const { return in_slot(c, in_between_, 0, source); }
-  Place share(size_t c, size_t owner) const {
-    return in_slot(c, shares_, s_.topology.place[owner], owner);
+  // Number of the shard that a rank owns; and those of the ranks that share the digits up to a
+  // level with it, by position.
+  size_t shard_of(size_t owner) const { return shards_[grid_.position(owner)]; }
+  std::span<const size_t> shards_of(size_t rank, size_t level) const {
+    return std::span(shards_).subspan(grid_.first(rank, level), grid_.block(level));
   }
 
-  Place sent(size_t rank, const Range& r) const {
-    return b_.raw(Region::kSend, rank * shard_ + r.first);
+  // Number of a shard, and of its elements, for the random numbers: in rows those of the message.
+  uint32_t number(size_t shard) const { return in_rows_ ? 0 : static_cast<uint32_t>(shard); }
+  size_t origin(size_t shard, const Range& r) const {
+    return (in_rows_ ? shard * shard_ : 0) + r.first;
+  }
+
+  // Places of what goes to a member of this rank's group, and of what comes from it: a shard, of
+  // the rank at a position.
+  Place out(size_t c, size_t level, size_t member, size_t position) const {
+    return slots_.at(c, out_[level], index(level, member), position % grid_.block(level));
+  }
+  Place in(size_t c, size_t level, size_t member, size_t position) const {
+    return slots_.at(c, in_[level], index(level, member), position % grid_.block(level));
+  }
+  Place share(size_t c, size_t position) const {
+    return slots_.at(c, shares_, position / grid_.nodes(), position % grid_.nodes());
+  }
+
+  Place sent(size_t shard, const Range& r) const {
+    return b_.raw(Region::kSend, shard * shard_ + r.first);
   }
 
   using Areas = std::vector<Slots::Area*>;
 
-  Areas areas_of(Phase phase) {
-    if (phase == Phase::kScatterWithin) return {&out_within_, &in_within_};
-    if (phase == Phase::kScatterBetween) return {&out_between_, &in_between_};
-    return {&shares_};
+  Areas areas_of(const Phase& phase) {
+    if (phase.gathers) return {&shares_};
+    return {&out_[phase.level], &in_[phase.level]};
   }
 
   void exchange(std::span<const Turn> turns) {
     Step step{.name = "exchange", .lane = Lane::kCommunicate};
     for (const auto [k, c] : turns) {
-      const Phase phase = phases_[k];
+      const Phase& phase = phases_[k];
       if (!takes_part(phase)) continue;
       if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
       for (const Slots::Area* area : areas_of(phase)) area->wait(c, step);
@@ -139,7 +135,7 @@ class Hierarchical {
     }
     const size_t exchanged = b_.add(std::move(step));
     for (const auto [k, c] : turns) {
-      const Phase phase = phases_[k];
+      const Phase& phase = phases_[k];
       if (!takes_part(phase)) continue;
       for (Slots::Area* area : areas_of(phase)) area->add(exchanged, c);
       exchanged_[c] = exchanged;
@@ -155,248 +151,197 @@ class Hierarchical {
     return computed;
   }
 
-  void send_and_receive(Phase phase, size_t c, Step& step) const {
-    step.transfers.reserve(step.transfers.size() + 2 * s_.ranks);
-    static constexpr std::array kParts = {
-        &Hierarchical::scatter_within, &Hierarchical::scatter_between,
-        &Hierarchical::gather_between, &Hierarchical::gather_within};
-    (this->*kParts[static_cast<size_t>(phase)])(c, step);
+  void send_and_receive(const Phase& phase, size_t c, Step& step) const {
+    step.transfers.reserve(step.transfers.size() + 2 * grid_.radix(phase.level));
+    for (size_t k = 1; k < grid_.radix(phase.level); ++k) {
+      const auto [to, from] = at_distance(k, digit(phase.level), grid_.radix(phase.level));
+      if (phase.gathers)
+        gather(phase.level, to, from, c, step);
+      else
+        scatter(phase.level, peer(phase.level, to), peer(phase.level, from), c, step);
+    }
   }
 
   // Computes that follow a phase; returns the step of the last.
-  size_t compute(Phase phase, size_t c) {
-    switch (phase) {
-      case Phase::kScatterWithin:
-        return reduce_within(c);
-      case Phase::kScatterBetween:
-        return reduce_between(c);
-      case Phase::kGatherBetween:
-        return sends(phase) ? kNone : computed_[c];
-      case Phase::kGatherWithin:
-        break;
-    }
-    return decode(c);
+  size_t compute(const Phase& phase, size_t c) {
+    if (!phase.gathers) return reduce(phase.level, c);
+    if (&phase == &phases_.back()) return decode(c);
+    return sends(phase) ? kNone : computed_[c];
   }
 
   // Computes that precede all phases.
   size_t begin(size_t c) {
     Step step{.name = "encode", .lane = Lane::kEncode};
-    if (!scatters()) {
-      encode(step, self_, 0, share(c, self_), Format::kPacked, {}, c);
+    if (!scatters_) {
+      encode(step, self_, 0, share(c, grid_.position(self_)), Format::kPacked, {}, c);
       return add(std::move(step), c, {&shares_});
     }
-    if (s_.within.format != Format::kRaw) encode_for_neighbours(step, c);
-    return add(std::move(step), c,
-               changes() ? Areas{&out_within_, &in_within_} : Areas{&out_within_});
+    if (grid_.places() == 1) return reduce(0, c);
+    if (scattered(0) != Format::kRaw) encode_for_neighbours(step, c);
+    return add(std::move(step), c, repacks(0) ? Areas{&out_[0], &in_[0]} : Areas{&out_[0]});
   }
 
   void encode(Step& step, size_t owner, size_t from, const Place& target, Format format,
               std::optional<SharedDraw> draw, size_t c) const {
-    const Range r = chunks_.range(owner, c);
+    const Range r = chunks_.range(shard_of(owner), c);
     b_.push(step.compute, {.inputs = {{b_.raw(Region::kSend, from + r.first), Format::kRaw}},
                            .target = target,
                            .target_format = format,
                            .count = r.count,
-                           .origin = r.first,
-                           .shard = static_cast<uint32_t>(owner),
+                           .origin = origin(shard_of(owner), r),
+                           .shard = number(shard_of(owner)),
                            .shared_draw = draw});
   }
 
   // A sum in one format of packed data in another takes no raw input: the own shards are packed,
   // too.
   void encode_for_neighbours(Step& step, size_t c) const {
-    step.compute.reserve(s_.ranks);
-    for (size_t k = changes() ? 0 : 1; k < grid_.places; ++k)
-      for (const size_t owner : grid_.at_place(at(k, place_, grid_.places).to))
-        encode(step, owner, owner * shard_,
-               k == 0 ? in_within(c, place_, owner) : out_within(c, owner), s_.within.format,
-               draw_within(s_.topology.place[owner]), c);
-  }
-
-  // Share of a draw for the rank at a place: contributors are its neighbours, and itself if it
-  // packs its own.
-  std::optional<SharedDraw> draw_within(size_t place) const {
-    const size_t missing = changes() ? grid_.places : place;
-    const auto draw =
-        shared_draw(place_ - (place_ > missing ? 1 : 0), grid_.places - (changes() ? 0 : 1),
-                    [&](size_t contributor) {
-                      return grid_.rank(node_, contributor + (contributor >= missing ? 1 : 0));
-                    });
-    return b_.if_shared(draw, s_.within.format);
-  }
-
-  // Share of a draw between nodes: contributors are the ranks at this place, the owner's included.
-  std::optional<SharedDraw> draw_between() const {
-    return b_.if_shared(
-        shared_draw(node_, grid_.nodes, [&](size_t node) { return grid_.rank(node, place_); }));
-  }
-
-  void scatter_within(size_t c, Step& step) const {
-    for (size_t k = 1; k < grid_.places; ++k) {
-      const auto [to, from] = at(k, place_, grid_.places);
-      if (s_.within.format == Format::kRaw) {
-        scatter_raw(c, step, to, from);
-        continue;
+    step.compute.reserve(static_cast<size_t>(s_.ranks));
+    for (size_t k = repacks(0) ? 0 : 1; k < grid_.places(); ++k) {
+      const size_t to = peer(0, at_distance(k, digit(0), grid_.places()).to);
+      for (size_t i = 0; i < grid_.block(0); ++i) {
+        const size_t position = grid_.first(to, 0) + i, owner = grid_.rank_at(position);
+        encode(step, owner, shard_of(owner) * shard_,
+               k == 0 ? in(c, 0, self_, position) : out(c, 0, to, position), scattered(0),
+               draw_within(b_, grid_.digit(owner, 0)), c);
       }
-      slots_.push_row(step, neighbour(to), true, c, out_within_, to, grid_.at_place(to));
-      slots_.push_row(step, neighbour(from), false, c, in_within_, from, own_row());
     }
+  }
+
+  void scatter(size_t level, size_t to, size_t from, size_t c, Step& step) const {
+    if (scattered(level) == Format::kRaw) return scatter_raw(to, from, c, step);
+    slots_.push_row(step, static_cast<int>(to), true, c, out_[level], out(c, level, to, 0),
+                    shards_of(to, level));
+    slots_.push_row(step, static_cast<int>(from), false, c, in_[level], in(c, level, from, 0),
+                    shards_of(self_, level));
   }
 
   // Sends raw shards one by one, as they lie apart in the send buffer.
-  void scatter_raw(size_t c, Step& step, size_t to, size_t from) const {
-    for (const size_t owner : grid_.at_place(to)) {
-      const Range r = chunks_.range(owner, c);
-      b_.push(step.transfers, neighbour(to), true, sent(owner, r), r.count, Format::kRaw);
+  void scatter_raw(size_t to, size_t from, size_t c, Step& step) const {
+    for (const size_t shard : shards_of(to, 0)) {
+      const Range r = chunks_.range(shard, c);
+      b_.push(step.transfers, static_cast<int>(to), true, sent(shard, r), r.count, Format::kRaw);
     }
-    for (const size_t owner : grid_.at_place(place_))
-      b_.push(step.transfers, neighbour(from), false, in_within(c, from, owner),
-              chunks_.range(owner, c).count, Format::kRaw);
+    for (size_t i = 0; i < grid_.block(0); ++i)
+      b_.push(step.transfers, static_cast<int>(from), false, in(c, 0, from, i),
+              chunks_.range(shards_of(self_, 0)[i], c).count, Format::kRaw);
   }
 
-  size_t reduce_within(size_t c) {
-    Step step{.name = "reduce within", .lane = Lane::kDecode, .after = {exchanged_[c]}};
-    step.compute.reserve(grid_.nodes);
-    for (const size_t owner : grid_.at_place(place_)) {
-      const Range r = chunks_.range(owner, c);
+  size_t reduce(size_t level, size_t c) {
+    Step step = step_of_sums(level, exchanged_[c]);
+    step.compute.reserve(grid_.block(level));
+    const bool is_last = level + 1 == levels_;
+    for (size_t i = 0; i < grid_.block(level); ++i) {
+      const size_t position = grid_.first(self_, level) + i, shard = shards_[position];
+      const Range r = chunks_.range(shard, c);
       Compute sum{.inputs = {},
-                  .target = out_between(c, owner),
-                  .averages = true,
+                  .target = sum_of(level, position, r, c),
+                  .target_format = summed(level),
+                  .averages = level == 0,
                   .count = r.count,
-                  .origin = r.first,
-                  .shard = static_cast<uint32_t>(owner),
-                  .stage = 1,
-                  .shared_draw = draw_between()};
-      sum.inputs.reserve(grid_.places);
-      for (size_t p = 0; p < grid_.places; ++p)
-        sum.inputs.push_back(p == place_ && !changes()
-                                 ? Input{sent(owner, r), Format::kRaw}
-                                 : Input{in_within(c, p, owner), s_.within.format});
-      if (changes()) sum.sums = in_slot(c, sums_, 0, owner);
+                  .origin = origin(shard, r),
+                  .shard = number(shard),
+                  .stage = static_cast<uint32_t>(level) + 1,
+                  .shared_draw = draw_of_sum(b_, level)};
+      // Sources in the order of scratch: a launch can name any number of them by their distance.
+      sum.inputs.reserve(grid_.radix(level));
+      for (const size_t member : groups_[level])
+        sum.inputs.push_back(member == self_
+                                 ? own_part(level, position, r, c)
+                                 : Input{in(c, level, member, position), scattered(level)});
+      if (repacks(level)) sum.sums = slots_.at(c, sums_, 0, position % sums_of_repacking());
       b_.push(step.compute, std::move(sum));
     }
-    return add(std::move(step), c, {&in_within_, &sums_, &out_between_});
+    Areas areas{&in_[level]};
+    if (repacks(level)) areas.push_back(&sums_);
+    if (level != 0) areas.push_back(&out_[level]);
+    areas.push_back(is_last ? &shares_ : &out_[level + 1]);
+    return add(std::move(step), c, areas);
   }
 
-  void scatter_between(size_t c, Step& step) const {
-    for (size_t k = 1; k < grid_.nodes; ++k) {
-      const auto [to, from] = at(k, node_, grid_.nodes);
-      const size_t owner = grid_.rank(to, place_), source = grid_.rank(from, place_);
-      b_.push(step.transfers, across(to), true, out_between(c, owner),
-              chunks_.range(owner, c).count);
-      b_.push(step.transfers, across(from), false, in_between(c, source), own(c).count);
+  // Place of a level's sum: where it goes on from.
+  Place sum_of(size_t level, size_t position, const Range& r, size_t c) const {
+    if (level + 1 < levels_) {
+      const size_t to = peer(level + 1, grid_.digit(grid_.rank_at(position), level + 1));
+      return out(c, level + 1, to, position);
     }
+    return gathers_ ? share(c, position) : b_.raw(Region::kRecv, r.first);
   }
 
-  size_t reduce_between(size_t c) {
-    Step step{.name = "reduce between", .lane = Lane::kDecode, .after = {exchanged_[c]}};
-    const Range r = own(c);
-    Compute sum{.inputs = {},
-                .target = gathers_ ? share(c, self_) : b_.raw(Region::kRecv, r.first),
-                .target_format = gathers_ ? gathered_ : Format::kRaw,
-                .count = r.count,
-                .origin = r.first,
-                .shard = static_cast<uint32_t>(self_),
-                .stage = 2};
-    if (repacks_) sum.sums = in_slot(c, sums_, 0, self_);
-    sum.inputs.reserve(grid_.nodes);
-    // Sources in the order of scratch: a launch can name any number of them by their distance.
-    for (const size_t source : own_row())
-      sum.inputs.push_back({source == self_ ? out_between(c, self_) : in_between(c, source)});
-    b_.push(step.compute, std::move(sum));
-    return add(std::move(step), c, {&out_between_, &in_between_, &sums_, &shares_});
+  // What the rank itself adds to a level's sum.
+  Input own_part(size_t level, size_t position, const Range& r, size_t c) const {
+    if (level != 0) return {out(c, level, self_, position), scattered(level)};
+    if (repacks(0)) return {in(c, 0, self_, position), scattered(0)};
+    return {sent(shards_[position], r), Format::kRaw};
   }
 
-  void gather_between(size_t c, Step& step) const {
-    for (size_t k = 1; k < grid_.nodes; ++k) {
-      const auto [to, from] = at(k, node_, grid_.nodes);
-      const size_t source = grid_.rank(from, place_);
-      if (gathers_on(to))
-        b_.push(step.transfers, across(to), true, share(c, self_), own(c).count, gathered_);
-      if (gathers_on(node_))
-        b_.push(step.transfers, across(from), false, share(c, source),
-                chunks_.range(source, c).count, gathered_);
-    }
+  // What is gathered goes packed as received.
+  void gather(size_t level, size_t to, size_t from, size_t c, Step& step) const {
+    if (gathers_at(level, to)) push_shares(step, peer(level, to), true, self_, level, c);
+    if (gathers_at(level, digit(level)))
+      push_shares(step, peer(level, from), false, peer(level, from), level, c);
   }
 
-  // Packed as received.
-  void gather_within(size_t c, Step& step) const {
-    for (size_t k = 1; k < grid_.places; ++k) {
-      const auto [to, from] = at(k, place_, grid_.places);
-      if (gathers_at(to)) slots_.push_row(step, neighbour(to), true, c, shares_, place_, own_row());
-      if (gathers_at(place_))
-        slots_.push_row(step, neighbour(from), false, c, shares_, from, grid_.at_place(from));
-    }
+  // Message of the shards that a rank has before it gathers on a level.
+  void push_shares(Step& step, size_t peer, bool send, size_t of, size_t level, size_t c) const {
+    slots_.push_row(step, static_cast<int>(peer), send, c, shares_,
+                    share(c, grid_.first(of, level)), shards_of(of, level));
   }
 
   size_t decode(size_t c) {
-    if (!gathers_at(place_)) return exchanged_[c];
+    if (!gets_result()) return exchanged_[c];
     Step step{"decode", Lane::kDecode, shares_.steps[c], {}, {}};
-    step.compute.reserve(s_.ranks);
-    for (size_t p = 0; p < static_cast<size_t>(s_.ranks); ++p) {
-      const Range r = chunks_.range(p, c);
-      b_.push(step.compute, {.inputs = {{share(c, p), gathered_}},
-                             .target = b_.raw(Region::kRecv, p * shard_ + r.first),
+    step.compute.reserve(shards_.size());
+    for (size_t n = 0; n < shards_.size(); ++n) {
+      const size_t position = in_rows_ ? n : grid_.position(n);
+      const Range r = chunks_.range(n, c);
+      b_.push(step.compute, {.inputs = {{share(c, position), gathered_}},
+                             .target = b_.raw(Region::kRecv, n * shard_ + r.first),
                              .target_format = Format::kRaw,
                              .count = r.count});
     }
     return add(std::move(step), c, {&shares_});
   }
 
-  // A Reduce is on the root's node before it is gathered within.
-  bool takes_part(Phase phase) const { return phase != Phase::kGatherWithin || gathers_on(node_); }
-  bool sends(Phase phase) const {
-    if (!to_root_) return true;
-    if (phase == Phase::kGatherBetween) return !gathers_on(node_);
-    return phase != Phase::kGatherWithin || !gathers_at(place_);
-  }
-
-  // Returns true if the shards are gathered on that node; and at that place of this node.
-  bool gathers_on(size_t node) const {
-    return !to_root_ || node == static_cast<size_t>(s_.topology.node[s_.root]);
-  }
-  bool gathers_at(size_t place) const {
-    return !to_root_ || grid_.rank(node_, place) == static_cast<size_t>(s_.root);
-  }
-
-  std::span<const size_t> own_row() const { return grid_.at_place(place_); }
-  Range own(size_t c) const { return chunks_.range(self_, c); }
-  int neighbour(size_t place) const { return static_cast<int>(grid_.rank(node_, place)); }
-  int across(size_t node) const { return static_cast<int>(grid_.rank(node, place_)); }
-
-  const Shape& s_;
   const std::vector<Phase> phases_;
-  const bool gathers_, to_root_;
-  const bool by_message_;  // cut into a shard for each rank; else ranks have one each
-  const Format gathered_;
-  const bool repacks_;  // what is gathered has other bodies
-  const Grid grid_;
-  const size_t self_, node_, place_;
+  // The shards of a message are those of positions, not of ranks. In either case a row's shards
+  // that are short, or empty, are its last ones.
+  const bool in_rows_;
   const size_t shard_;  // max elements that a rank owns
   const Chunks chunks_;
+  std::vector<size_t> shards_;  // numbers of shards, by position
   Slots slots_;
-  Slots::Area out_within_, in_within_, sums_, out_between_, in_between_, shares_;
+  std::vector<Slots::Area> out_, in_;  // by level
+  Slots::Area sums_, shares_;
   const size_t lag_;
   Builder b_;
   std::vector<size_t> computed_, exchanged_;  // by chunk, its last step of the kind
 };
 
+Plan in_two_levels(Collective collective, const char* algorithm, const Shape& s) {
+  return in_shards(collective, algorithm, s, Grid(s.topology));
+}
+
 }  // namespace
 
+Plan in_shards(Collective collective, const char* algorithm, const Shape& s, Grid grid) {
+  return Hierarchical(collective, algorithm, s, std::move(grid)).build();
+}
+
 Plan hierarchical_all_reduce(const Shape& s) {
-  return Hierarchical(Collective::kAllReduce, "hierarchical AllReduce", s).build();
+  return in_two_levels(Collective::kAllReduce, "hierarchical AllReduce", s);
 }
 
 Plan hierarchical_reduce(const Shape& s) {
-  return Hierarchical(Collective::kReduce, "hierarchical Reduce", s).build();
+  return in_two_levels(Collective::kReduce, "hierarchical Reduce", s);
 }
 
 Plan hierarchical_reduce_scatter(const Shape& s) {
-  return Hierarchical(Collective::kReduceScatter, "hierarchical ReduceScatter", s).build();
+  return in_two_levels(Collective::kReduceScatter, "hierarchical ReduceScatter", s);
 }
 
 Plan hierarchical_all_gather(const Shape& s) {
-  return Hierarchical(Collective::kAllGather, "hierarchical AllGather", s).build();
+  return in_two_levels(Collective::kAllGather, "hierarchical AllGather", s);
 }
 
 }  // namespace terse::plan

@@ -30,8 +30,8 @@ class InTwoLevels {
         shard_(Chunks::round_up((s.count + grid_.shards().size() - 1) / grid_.shards().size(),
                                 s.quantum())),
         chunks_(s, shard_, grid_.shards().size(), s.count, 1),
-        slots_(s, chunks_, grid_.per_row),
-        all_(slots_.add(grid_.places, Format::kPacked, chunks_.slots())),
+        slots_(s, chunks_),
+        all_(slots_.add({grid_.places, grid_.per_row}, Format::kPacked, chunks_.slots())),
         b_(Collective::kBroadcast, "hierarchical Broadcast", s) {}
 
   Plan build() {
@@ -100,10 +100,14 @@ class InTwoLevels {
     if (phase == kIntraPacked) step.after.push_back(exchanged_[kBetween][c]);
   }
 
+  // Message of the shards for the ranks at a place.
+  void push_row(Step& step, int peer, bool send, size_t c, size_t place) const {
+    slots_.push_row(step, peer, send, c, all_, slots_.at(c, all_, place, 0), grid_.row(place));
+  }
+
   void to_places(size_t c, Step& step) const {
-    if (!is_root_) return slots_.push_row(step, s_.root, false, c, all_, place_, grid_.row(place_));
-    for (size_t p = 1; p < grid_.places; ++p)
-      slots_.push_row(step, grid_.rank(0, p), true, c, all_, p, grid_.row(p));
+    if (!is_root_) return push_row(step, s_.root, false, c, place_);
+    for (size_t p = 1; p < grid_.places; ++p) push_row(step, grid_.rank(0, p), true, c, p);
   }
 
   void to_nodes(size_t c, Step& step) const {
@@ -125,10 +129,8 @@ class InTwoLevels {
     for (size_t k = 1; k < grid_.places; ++k) {
       const size_t to = (place_ + k) % grid_.places;
       const size_t from = (place_ + grid_.places - k) % grid_.places;
-      if (grid_.rank(node_, to) != s_.root)
-        slots_.push_row(step, grid_.rank(node_, to), true, c, all_, place_, grid_.row(place_));
-      if (!is_root_)
-        slots_.push_row(step, grid_.rank(node_, from), false, c, all_, from, grid_.row(from));
+      if (grid_.rank(node_, to) != s_.root) push_row(step, grid_.rank(node_, to), true, c, place_);
+      if (!is_root_) push_row(step, grid_.rank(node_, from), false, c, from);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "plan/grid.h"
 #include "plan/native_traffic.h"
 
 namespace terse::plan {
@@ -26,10 +27,18 @@ void add_ends_of_each_size(const Topology& t, int from, std::vector<int>* nodes)
   for (const Ends& e : all) nodes->insert(nodes->end(), {e.first, e.last});
 }
 
+// Nodes that differ from the root's in the lowest digit alone: in many levels a Reduce sends them
+// the most.
+void add_group(int root, const Topology& t, std::vector<int>* nodes) {
+  const std::vector<size_t> radices = radices_of(t);
+  const Grid grid(t, radices);
+  for (const size_t rank : grid.group(static_cast<size_t>(root), 1)) nodes->push_back(t.node[rank]);
+}
+
 // Nodes that may be the busiest, each once: all, if they differ and are few. Else of each size the
 // first and the last one, of all and after the root, as those own the shards of a message with
-// fewer shards than ranks, or none; and the root's.
-std::vector<int> candidates(Collective collective, int root, const Topology& t) {
+// fewer shards than ranks, or none; the root's; and in many levels those of its group.
+std::vector<int> candidates(Collective collective, int root, const Topology& t, bool in_groups) {
   constexpr size_t kFewRanks = 512;
   std::vector<int> nodes;
   if (!t.is_alike() && t.node.size() <= kFewRanks) {
@@ -41,6 +50,7 @@ std::vector<int> candidates(Collective collective, int root, const Topology& t) 
   if (traits(collective).rooted) {
     nodes.push_back(t.node[root]);
     add_ends_of_each_size(t, t.node[root] + 1, &nodes);
+    if (in_groups) add_group(root, t, &nodes);
   }
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
@@ -49,10 +59,11 @@ std::vector<int> candidates(Collective collective, int root, const Topology& t) 
 
 // Bytes of the node that sends the most to others. `sent`: by a rank.
 template <class Sent>
-Traffic busiest(Collective collective, int root, const Topology& t, const Sent& sent) {
+Traffic busiest(Collective collective, int root, const Topology& t, bool in_groups,
+                const Sent& sent) {
   const int ranks = static_cast<int>(t.node.size());
   Traffic most;
-  for (const int node : candidates(collective, root, t)) {
+  for (const int node : candidates(collective, root, t, in_groups)) {
     Traffic link;
     for (int rank = 0; rank < ranks; ++rank)
       if (t.node[rank] == node) link += sent(rank);
@@ -62,7 +73,7 @@ Traffic busiest(Collective collective, int root, const Topology& t, const Sent& 
 }
 
 Traffic compressed_link(const Algorithm& algorithm, Shape shape) {
-  return busiest(algorithm.collective, shape.root, shape.topology, [&](int rank) {
+  return busiest(algorithm.collective, shape.root, shape.topology, algorithm.groups, [&](int rank) {
     shape.rank = rank;
     return algorithm.cost(shape).sent;
   });
@@ -89,7 +100,7 @@ void add_natives(const std::vector<Step>& steps, const Shape& s, Link* link) {
 
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {
   const int ranks = static_cast<int>(t.node.size());
-  return busiest(collective, root, t, [&](int rank) {
+  return busiest(collective, root, t, false, [&](int rank) {
     return raw_traffic(collective, bytes, {ranks, rank, root}, t);
   });
 }

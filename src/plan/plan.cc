@@ -42,6 +42,7 @@ size_t memory_bytes(const Plan& plan) {
 
 const Packing& Shape::packing_of(Format format) const {
   if (format == Format::kIntraPacked) return within.packing;
+  if (format == Format::kOuterPacked) return outer.packing;
   return format == Format::kSumPacked ? sum.packing : packing;
 }
 
@@ -49,10 +50,16 @@ size_t Shape::bytes(Format format, size_t elements) const {
   return format == Format::kRaw ? elements * element_bytes : packing_of(format).bytes(elements);
 }
 
+size_t Shape::code_bytes(Format format, size_t elements) const {
+  return packing_of(format).codes(elements);
+}
+
 size_t Shape::quantum() const {
   return std::max({packing.quantum, within.packing.quantum, sum.packing.quantum});
 }
 
-bool Shape::draws() const { return packing.draws || within.packing.draws || sum.packing.draws; }
+bool Shape::draws() const {
+  return packing.draws || within.packing.draws || sum.packing.draws || outer.packing.draws;
+}
 
 }  // namespace terse::plan

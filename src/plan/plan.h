@@ -33,10 +33,10 @@ struct Place {
 };
 
 // How elements lie in memory, by what a call has: raw, in its dtype; packed, as its scheme says; or
-// packed in the scheme's other ways, for what stays within a node, and for a sum that is quantized
-// again on its way to all ranks.
-enum class Format : uint8_t { kRaw, kPacked, kIntraPacked, kSumPacked };
-constexpr size_t kFormats = 4;
+// packed in the scheme's other ways, for what stays within a node, for a sum that is quantized
+// again on its way to all ranks, and for sums that go between groups of nodes.
+enum class Format : uint8_t { kRaw, kPacked, kIntraPacked, kSumPacked, kOuterPacked };
+constexpr size_t kFormats = 5;
 
 // Elements to read.
 struct Input {
@@ -248,6 +248,8 @@ struct Packing {
   bool draws = false;         // rounds by random numbers
   bool shares_draws = false;  // errors of a sum's contributors cancel by shared_draw.h
   size_t codebook_bytes = 0;  // of a table of levels that all ranks hold; 0: none
+  // Bytes of codes ahead of parameters, for algorithms that send parts of what is packed.
+  std::function<size_t(size_t count)> codes = {};
 
   // Bytes of codes, and of the parameters that all agree on, on a shared grid.
   size_t code_bytes(size_t count) const { return count == 0 ? 0 : shared_grid->code_bytes(count); }
@@ -274,6 +276,12 @@ struct SumFormat {
   bool repacks() const { return format == Format::kSumPacked && !is_rounding; }
 };
 
+// Format of sums between groups of nodes, for algorithms of three levels or more.
+struct OuterFormat {
+  Format format = Format::kPacked;
+  Packing packing = {};  // of Format::kOuterPacked
+};
+
 // Call as a builder knows it.
 struct Shape {
   size_t count = 0;  // NCCL's own argument: of a shard, where there is one for every rank
@@ -284,10 +292,12 @@ struct Shape {
   Topology topology;  // of all ranks; empty: not known
   IntraNode within;
   SumFormat sum;
+  OuterFormat outer;
 
   const Packing& packing_of(Format format) const;  // not of Format::kRaw
-  size_t quantum() const;                          // of shards in whole blocks of any format
+  size_t quantum() const;  // of shards in whole blocks of any format but `outer`
   size_t bytes(Format format, size_t elements) const;
+  size_t code_bytes(Format format, size_t elements) const;  // not of Format::kRaw
   // Raw bytes of a chunk of so many elements in all shards.
   size_t chunk(size_t elements, size_t shards) const {
     return chunk_policy.chunk(bytes(Format::kRaw, elements), bytes(Format::kPacked, elements),
@@ -305,6 +315,10 @@ Plan hierarchical_reduce(const Shape& shape);
 Plan hierarchical_broadcast(const Shape& shape);
 Plan hierarchical_reduce_scatter(const Shape& shape);
 Plan hierarchical_all_gather(const Shape& shape);
+Plan multilevel_all_reduce(const Shape& shape);  // of nodes alike, in groups (grid.h)
+Plan multilevel_reduce(const Shape& shape);
+Plan multilevel_reduce_scatter(const Shape& shape);
+Plan multilevel_all_gather(const Shape& shape);
 Plan reduce_scatter(const Shape& shape);
 Plan all_gather(const Shape& shape);
 Plan all_to_all(const Shape& shape);

@@ -12,7 +12,7 @@ constexpr const char* kVariateNames[] = {"", ", mirrored", ", doubled", ", shift
 constexpr const char* kPartNames[] = {"", " parameters", " codes", " merged"};
 static_assert(std::size(kVariateNames) == static_cast<size_t>(Variate::kShifted) + 1 &&
               std::size(kPartNames) == static_cast<size_t>(Part::kMerged) + 1);
-constexpr const char* kFormatNames[] = {" raw", "", " of a node", " of a sum"};
+constexpr const char* kFormatNames[] = {" raw", "", " of a node", " of a sum", " of a group"};
 static_assert(std::size(kFormatNames) == kFormats);
 constexpr const char* kLaneNames[] = {"encode", "decode", "communicate"};
 constexpr const char* kElementNames[] = {
@@ -38,6 +38,7 @@ void print_compute(const Compute& c, size_t messages, std::string& out) {
   if (c.params_offset != 0) out += fmt::format(" with parameters at +{}", c.params_offset);
   if (c.target_format == Format::kIntraPacked) out += " packed for a node";
   if (c.target_format == Format::kSumPacked) out += " packed as a sum";
+  if (c.target_format == Format::kOuterPacked) out += " packed for a group";
   if (c.sums) out += fmt::format(" by {}", text(*c.sums));
   if (c.target_format != Format::kRaw)
     out += fmt::format(" [shard {} stage {} origin {}]", c.shard, c.stage, c.origin);

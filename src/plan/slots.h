@@ -1,6 +1,6 @@
-// Scratch of collectives in two levels: areas with slots for as many chunks as are in flight there.
-// A slot has rows of packed shards, of the ranks at one place in their order, side by side: within
-// a node a row goes as one message.
+// Scratch of collectives in levels: areas with slots for as many chunks as are in flight there. A
+// slot has rows of packed shards side by side, of ranks that share digits (grid.h): a row goes as
+// one message.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@ class Slots {
  public:
   struct Area {
     size_t begin = 0;
+    size_t per_row = 0;
     size_t stride = 0, last_stride = 0;  // from shard to shard; in the last chunk, which is short
     size_t slot_bytes = 0, slots = 1;
     Format format = Format::kPacked;
@@ -34,15 +35,18 @@ class Slots {
     }
   };
 
-  Slots(const Shape& s, const Chunks& chunks, size_t per_row)
-      : s_(s), chunks_(chunks), per_row_(per_row) {}
+  struct Rows {
+    size_t rows, per_row;
+  };
+
+  Slots(const Shape& s, const Chunks& chunks) : s_(s), chunks_(chunks) {}
 
   // Adds an area of shards in the format, with so many slots if there are as many chunks; and one
   // of fp32 sums, which are made one after the other.
-  Area add(size_t rows, Format format, size_t slots) {
+  Area add(Rows rows, Format format, size_t slots) {
     return add(rows, format, slots, [&](size_t count) { return s_.bytes(format, count); });
   }
-  Area add_sums(size_t rows) {
+  Area add_sums(Rows rows) {
     return add(rows, Format::kRaw, 1, [](size_t count) { return 4 * count; });
   }
 
@@ -53,29 +57,29 @@ class Slots {
   // Place of the shard at `index` of a row.
   Place at(size_t c, const Area& area, size_t row, size_t index) const {
     return {Region::kScratch, area.begin + c % area.slots * area.slot_bytes +
-                                  row * per_row_ * area.stride + index * stride(c, area)};
+                                  row * area.per_row * area.stride + index * stride(c, area)};
   }
 
-  // Sends or receives a row of shards. Those that are short or empty are the last ones. Adds
-  // nothing if all are empty.
-  void push_row(Step& step, int peer, bool send, size_t c, const Area& area, size_t row,
+  // Sends or receives shards of a row from a place on. Those that are short or empty are the last
+  // ones. Adds nothing if all are empty.
+  void push_row(Step& step, int peer, bool send, size_t c, const Area& area, const Place& first,
                 std::span<const size_t> shards) const {
     const auto count = [&](size_t shard) { return chunks_.range(shard, c).count; };
     const size_t length = std::ranges::find(shards, size_t{0}, count) - shards.begin();
     if (length == 0) return;
     step.transfers.push_back(
-        {peer, send, at(c, area, row, 0),
+        {peer, send, first,
          (length - 1) * stride(c, area) + s_.bytes(area.format, count(shards[length - 1]))});
   }
 
  private:
   template <class Bytes>
-  Area add(size_t rows, Format format, size_t slots, const Bytes& bytes) {
+  Area add(Rows rows, Format format, size_t slots, const Bytes& bytes) {
     const auto stride = [&](size_t c) {  // no shard is longer than the first
       return Chunks::round_up(bytes(chunks_.range(0, c).count), Chunks::kAlignment);
     };
-    Area a{bytes_, stride(0), stride(chunks_.count() - 1)};
-    a.slot_bytes = rows * per_row_ * a.stride;
+    Area a{bytes_, rows.per_row, stride(0), stride(chunks_.count() - 1)};
+    a.slot_bytes = rows.rows * rows.per_row * a.stride;
     a.slots = std::min(slots, chunks_.count());
     a.format = format;
     a.steps.resize(chunks_.count());
@@ -89,7 +93,6 @@ class Slots {
 
   const Shape& s_;
   const Chunks& chunks_;
-  const size_t per_row_;
   size_t bytes_ = 0;
 };
 

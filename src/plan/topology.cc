@@ -1,5 +1,7 @@
 #include "plan/topology.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
@@ -69,10 +71,50 @@ Topology topology_of(std::span<const uint64_t> hosts) {
   return t;
 }
 
-Topology even_topology(int ranks, int nodes) {
-  return topology_by(ranks, [&](uint64_t rank) {
+std::string put_into_pods(std::span<const uint64_t> pods, Topology* topology) {
+  Topology& t = *topology;
+  if (std::ranges::count(pods, uint64_t{0}) == std::ssize(pods)) return "";
+  if (const auto none = std::ranges::find(pods, uint64_t{0}); none != pods.end())
+    return fmt::format("rank {} names no pod", none - pods.begin());
+  std::vector<uint64_t> names;                 // of pods, by their first nodes
+  std::vector<std::vector<int>> members;       // nodes
+  std::vector<int> pod_of(t.size.size(), -1);  // by node
+  for (size_t rank = 0; rank < pods.size(); ++rank) {
+    const auto known = std::ranges::find(names, pods[rank]);
+    const auto pod = static_cast<int>(known - names.begin());
+    int& own = pod_of[static_cast<size_t>(t.node[rank])];
+    if (own >= 0 && own != pod)
+      return fmt::format("rank {} names another pod than the ranks of its node", rank);
+    if (own == pod) continue;
+    if (known == names.end()) {
+      names.push_back(pods[rank]);
+      members.emplace_back();
+    }
+    own = pod;
+    members[static_cast<size_t>(pod)].push_back(t.node[rank]);
+  }
+  if (names.size() == 1) return "all nodes are in one pod";
+  const size_t nodes = members.front().size();
+  for (const std::vector<int>& pod : members)
+    if (pod.size() != nodes)
+      return fmt::format("one pod has {} and another one {} nodes", nodes, pod.size());
+  if (nodes == 1) return "each pod is one node";
+  t.pod_nodes = static_cast<int>(nodes);
+  t.order.resize(t.size.size());
+  for (int place = 0; const std::vector<int>& pod : members)
+    for (const int node : pod) t.order[static_cast<size_t>(node)] = place++;
+  return "";
+}
+
+Topology even_topology(int ranks, int nodes, int pods) {
+  Topology t = topology_by(ranks, [&](uint64_t rank) {
     return rank * static_cast<uint64_t>(nodes) / static_cast<uint64_t>(ranks);
   });
+  std::vector<uint64_t> names;
+  for (const int node : t.node)
+    names.push_back(pods == 1 ? 0 : 1 + static_cast<uint64_t>(node) * pods / nodes);
+  put_into_pods(names, &t);
+  return t;
 }
 
 Topology full_topology(int ranks, int node_ranks) {

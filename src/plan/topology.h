@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "plan/collective.h"
@@ -21,6 +22,9 @@ struct Topology {
   std::vector<int> node, place;
   std::vector<int> size;   // by node: the number of its ranks
   std::vector<int> ahead;  // by node: number of ranks on the nodes before it
+  // Nodes of a pod, of which there are several, with equally many nodes each; 0: there are none.
+  int pod_nodes = 0;
+  std::vector<int> order;  // by node: its place among all, pod by pod; empty without pods
 
   bool is_alike() const;  // nodes of equally many ranks
   bool is_grid() const;   // is_alike(), with more than one node and place
@@ -34,8 +38,12 @@ struct Topology {
 // Topology of ranks on these hosts.
 Topology topology_of(std::span<const uint64_t> hosts);
 
-// Topology of ranks spread evenly over nodes, neighbours together.
-Topology even_topology(int ranks, int nodes);
+// Puts the nodes into pods by what their ranks name; 0: none. Returns why there are none then: "",
+// as no rank names one; or "rank 3 names no pod".
+std::string put_into_pods(std::span<const uint64_t> pods, Topology* topology);
+
+// Topology of ranks spread evenly over nodes, and these over so many pods, neighbours together.
+Topology even_topology(int ranks, int nodes, int pods = 1);
 
 // Topology with so many ranks on each node, the rest on the last one.
 Topology full_topology(int ranks, int node_ranks);

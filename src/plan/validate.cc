@@ -427,8 +427,11 @@ class Checker {
 }  // namespace
 
 std::string validate(const Plan& plan, const Shape& s) {
-  const Shape sizes{
-      .element_bytes = s.element_bytes, .packing = s.packing, .within = s.within, .sum = s.sum};
+  const Shape sizes{.element_bytes = s.element_bytes,
+                    .packing = s.packing,
+                    .within = s.within,
+                    .sum = s.sum,
+                    .outer = s.outer};
   std::string wrong = Checker(plan, {s.ranks, s.rank}, {sizes}).check();
   if (wrong.empty() && plan.native != native_traffic(plan.steps, s))
     wrong = "native traffic is not that of its collectives";

@@ -1,6 +1,7 @@
 #include "policy/scheme.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -15,7 +16,35 @@ int most_ranks(const codec::Descriptor& d) {
   return of[static_cast<size_t>(d.sharing)];
 }
 
+// Codecs of fewer than 8 bits, and those of 8 that err less.
+struct FinerCodec {
+  std::string_view codec, finer;
+};
+constexpr FinerCodec kFinerCodecs[] = {{"int", "int"},        {"minmax", "minmax"},
+                                       {"learned", "minmax"}, {"mxfp4", "mxfp8"},
+                                       {"mxfp6", "mxfp8"},    {"nvfp4", "int"}};
+
 }  // namespace
+
+codec::Spec finer_of(const codec::Spec& spec) {
+  constexpr int kBits = 8;
+  const codec::Descriptor& own = codec::descriptor(spec.codec);
+  const auto family = std::ranges::find(kFinerCodecs, own.name, &FinerCodec::codec);
+  if (spec.bits >= kBits || family == std::end(kFinerCodecs)) return spec;
+  const codec::Descriptor& d =
+      *std::ranges::find_if(codec::kDescriptors, [&](const codec::Descriptor& each) {
+        return each.name == family->finer && each.fit == codec::Fit::kAbsmax;
+      });
+  codec::Spec finer = spec;
+  finer.codec = d.id;
+  finer.bits = kBits;
+  finer.hadamard = 0;
+  if (codec::has_one_block(own) || codec::has_one_block(d))
+    finer.block = std::min(spec.block, static_cast<uint16_t>(d.default_block));
+  if (!codec::has(d.roundings, spec.rounding)) finer.rounding = d.default_rounding;
+  if (!codec::has(d.scales, spec.scale)) finer.scale = d.default_scale;
+  return finer;
+}
 
 Scheme without_seed(Scheme scheme) {
   scheme.seed.reset();

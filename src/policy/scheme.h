@@ -28,9 +28,18 @@ struct Forms {
   codec::Spec spec;
   Intra intra = {};
   std::optional<codec::Spec> second = {};  // of sums on their way to all ranks; empty: `spec`
+  std::optional<codec::Spec> outer = {};   // of sums between groups of nodes; empty: finer_of(spec)
 
   auto operator<=>(const Forms&) const = default;
 };
+
+// Format of the same family with 8 bits; or the format itself, if it has as many.
+codec::Spec finer_of(const codec::Spec& spec);
+
+// Format of sums between groups of nodes.
+inline codec::Spec outer_of(const Forms& forms) {
+  return forms.outer ? *forms.outer : finer_of(forms.spec);
+}
 
 // Limits of `auto` (policy/automatic.h).
 struct Auto {
@@ -58,12 +67,13 @@ struct Scheme {
   codec::Spec spec;
   Intra intra;
   std::optional<codec::Spec> second;  // of sums on their way to all ranks; empty: `spec`
+  std::optional<codec::Spec> outer;   // of sums between groups of nodes; empty: finer_of(spec)
   Differences delta;
   Learn learn;
   plan::Algo algorithm;
   std::optional<uint64_t> seed;  // empty: by TERSE_SEED
 
-  Forms forms() const { return {spec, intra, second}; }
+  Forms forms() const { return {spec, intra, second, outer}; }
 
   bool operator==(const Scheme&) const = default;
 };

@@ -30,6 +30,7 @@ codec::Spec finish_other(std::string_view text, SchemeDraft other, const codec::
                          std::string_view where) {
   other.intra.reset();
   other.second.reset();
+  other.outer.reset();
   other.second_rounding.reset();
   other.learn.reset();
   if (find_codec(other) == codec::kDescriptors.end()) other.fit = codec::Fit::kAbsmax;
@@ -80,6 +81,20 @@ std::optional<codec::Spec> finish_second(std::string_view text, const SchemeDraf
   return second == spec ? std::nullopt : std::optional(second);
 }
 
+std::optional<codec::Spec> finish_outer(std::string_view text, const SchemeDraft& draft,
+                                        const codec::Spec& spec) {
+  SchemeDraft other = draft;
+  parse_codec(text, *draft.outer, other);
+  if (draft.shares_grid() || other.shares_grid())
+    refuse_scheme(text, "outer is not for {}: all ranks have one grid, whatever the nodes",
+                  draft.shares_grid() ? draft.name : other.name);
+  if (has_codebook(other.name))
+    refuse_scheme(text, "outer is not for {}: the ranks hold levels of what goes between nodes",
+                  other.name);
+  const codec::Spec outer = finish_other(text, std::move(other), spec, "between groups of nodes");
+  return outer == finer_of(spec) ? std::nullopt : std::optional(outer);
+}
+
 // Codes of a shared grid have algorithms of their own, and no others.
 void require_algorithm(std::string_view text, const codec::Spec& spec, std::string_view algo) {
   const bool fits = std::ranges::any_of(plan::algorithms(), [&](const plan::Algorithm& a) {
@@ -118,6 +133,7 @@ Differences finish_delta(std::string_view text, const SchemeDraft& draft,
     refuse_scheme(text, "hadamard is not for differences, which have no outliers to spread");
   if (draft.intra)
     refuse_scheme(text, "intra is not for differences: they go within a node as between nodes");
+  if (draft.outer) refuse_scheme(text, "outer is not for differences, which are not summed");
   if (draft.second || draft.second_rounding)
     refuse_scheme(text, "second is not for differences, which are not summed");
   delta.own_exact = draft.own_exact.value_or(false);
@@ -170,6 +186,7 @@ Scheme finish(std::string_view text, const SchemeDraft& draft) {
   if (draft.learn && !d.codebook) refuse_scheme(text, "learn is for learned codecs");
   scheme.learn = draft.learn.value_or(Learn{});
   if (draft.intra) scheme.intra = finish_intra(text, draft, spec);
+  if (draft.outer) scheme.outer = finish_outer(text, draft, spec);
   if (draft.second || draft.second_rounding) scheme.second = finish_second(text, draft, spec);
   return scheme;
 }

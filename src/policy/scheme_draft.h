@@ -30,7 +30,7 @@ struct SchemeDraft {
   std::optional<uint64_t> block;
   std::optional<codec::Rounding> rounding;
   std::optional<codec::Number> scale;
-  std::optional<std::string_view> intra, second;  // values of intra= and second=
+  std::optional<std::string_view> intra, second, outer;  // values of intra=, second= and outer=
   std::optional<codec::Rounding> second_rounding;
   std::optional<bool> own_exact;
   std::optional<uint64_t> every;

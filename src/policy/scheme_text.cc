@@ -80,6 +80,8 @@ constexpr OptionKey<SchemeDraft> kKeys[] = {
      }},
     {"intra",
      [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.intra = value; }},
+    {"outer",
+     [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.outer = value; }},
     {"second",
      [](std::string_view, std::string_view value, SchemeDraft& draft) { draft.second = value; }},
     {"second-round",
@@ -229,6 +231,7 @@ std::string print_scheme(const Scheme& s) {
   if (s.delta.own_exact) text += ",own=exact";
   if (s.intra.off) text += ",intra=off";
   if (s.intra.spec) text += fmt::format(",intra={}", print_codec(*s.intra.spec));
+  if (s.outer) text += fmt::format(",outer={}", print_codec(*s.outer));
   if (s.second && !codec::packs_alike(*s.second, s.spec))
     text += fmt::format(",second={}", print_codec(*s.second));
   if (s.second && s.second->rounding != s.spec.rounding)

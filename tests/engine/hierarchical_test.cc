@@ -1,4 +1,4 @@
-// Collectives in two levels over hostnccl: the reference's bytes on every rank, and when NCCL does
+// Collectives in levels over hostnccl: the reference's bytes on every rank, and when NCCL does
 // the call. Ranks are threads that say that they are on several nodes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 
+#include "base/error.h"
 #include "own_settings.h"
 #include "poisoned.h"
 #include "ranks.h"
@@ -109,10 +110,11 @@ void check_case(const Case& c, uint64_t ordinal) {
   const int ranks = static_cast<int>(c.call.node.size());
   std::string nodes;
   for (const int n : c.call.node) nodes += static_cast<char>('0' + n);
-  SCOPED_TRACE(fmt::format("{} {} count {} type {} op {} root {} nodes {} chunks {}{}",
-                           name(c.call.collective), print_scheme(c.call.scheme), c.call.count,
-                           static_cast<int>(c.call.datatype), static_cast<int>(c.call.op),
-                           c.call.root, nodes, c.chunk_bytes, c.in_place ? " in place" : ""));
+  const std::string about =
+      fmt::format("{} {} count {} type {} op {} root {} nodes {} chunks {}{}",
+                  name(c.call.collective), print_scheme(c.call.scheme), c.call.count,
+                  static_cast<int>(c.call.datatype), static_cast<int>(c.call.op), c.call.root,
+                  nodes, c.chunk_bytes, c.in_place ? " in place" : "");
   const size_t size = datatype_size(c.call.datatype);
   const plan::Traits& traits = plan::traits(c.call.collective);
   std::vector<Bytes> sent;
@@ -139,7 +141,7 @@ void check_case(const Case& c, uint64_t ordinal) {
       std::ranges::copy(sent[rank], in);
       run(c.call, in, out, comm);
       ASSERT_TRUE(std::ranges::equal(wanted[k][rank], std::span(out, wanted[k][rank].size())))
-          << "rank " << rank << " call " << k;
+          << "rank " << rank << " call " << k << ": " << about;
       ASSERT_TRUE(send.intact() && recv.intact()) << "rank " << rank << " wrote past its buffers";
     }
     release_communicator(comm, false);
@@ -150,6 +152,82 @@ TEST(Hierarchical, GivesTheReferenceBytesOnEveryRank) {
   std::mt19937 random(31);
   for (int trial = 0; trial < trials(60, 15) && !testing::Test::HasFatalFailure(); ++trial)
     check_case(random_case(random), next_ordinal());
+}
+
+// Nodes of one rank or two in groups: 2 of 2, or 2 of 3; by a default, or a named format between
+// groups.
+TEST(Multilevel, GivesTheReferenceBytesOnEveryRank) {
+  static const char* const kSchemes[] = {"int4:",
+                                         "int8:round=stochastic,",
+                                         "int4:hadamard=32,round=stochastic,",
+                                         "int4:intra=int8,round=stochastic,",
+                                         "int4:intra=off,outer=int6,",
+                                         "minmax4:block=256,outer=int8,round=nearest,",
+                                         "mxfp4:round=stochastic,",
+                                         "nvfp4:second=int8,",
+                                         "int4:round=stochastic,second=int5,",
+                                         "int4:block=96,outer=mxfp8,round=nearest,",
+                                         "int4:block=224,second=mxfp8,round=nearest,",
+                                         "int4:block=64,scale=bf16,outer=minmax8,",
+                                         "fp8e4m3:outer=bf16,",
+                                         "learned4:learn=never,"};
+  static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduce,
+                                                Collective::kReduceScatter, Collective::kAllGather};
+  static constexpr size_t kCounts[] = {1, 127, 1000, 4099, 30'011};
+  std::mt19937 random(37);
+  for (int trial = 0; trial < trials(60, 12) && !testing::Test::HasFatalFailure(); ++trial) {
+    Case c;
+    c.call.collective = kCollectives[random() % std::size(kCollectives)];
+    const char* const scheme = kSchemes[random() % std::size(kSchemes)];
+    c.call.scheme = parse_scheme(std::string(scheme) + "algo=multilevel");
+    c.call.datatype = random() % 2 ? ncclFloat32 : ncclBfloat16;
+    c.call.op = random() % 2 ? ncclSum : ncclAvg;
+    c.call.count = kCounts[random() % std::size(kCounts)];
+    const int groups = 2, in_group = 2 + static_cast<int>(random() % 2);
+    const int nodes = groups * in_group, places = 1 + static_cast<int>(random() % 2);
+    const bool in_turn = random() % 2;
+    for (int r = 0; r < places * nodes; ++r)
+      c.call.node.push_back(in_turn ? r % nodes : r / places);
+    c.call.groups = {in_group, groups};
+    c.call.root = static_cast<int>(random() % c.call.node.size());
+    c.chunk_bytes = random() % 3 == 0 ? 0 : size_t{4096} << random() % 4;
+    c.in_place = random() % 2;
+    check_case(c, next_ordinal());
+  }
+}
+
+// Of the others some have no message of the rank whose call differs, but of those that have one.
+TEST(Multilevel, AnotherCallOfOneRankIsFoundByAll) {
+  for (const char* scheme : {"int8:algo=hierarchical", "int8:algo=multilevel"}) {
+    const std::vector<Settings> own = settings_on({0, 0, 1, 1, 2, 2, 3, 3}, 0);
+    next_ordinal();
+    run_ranks(8, [&](int rank, ncclComm_t comm) {
+      terse::communicator(comm, own[rank]);
+      const HostStream stream(false);
+      Call call{.scheme = parse_scheme(scheme), .datatype = ncclFloat16, .count = 6'001};
+      const Bytes in = gaussian(call.count, call.datatype, 200 + rank);
+      Bytes out(in.size(), '\x5a');
+      const auto make = [&] {
+        submit(comm, request_of(call, in.data(), out.data(), stream.get()), call.scheme);
+        stream.synchronize();
+      };
+      make();
+      call.datatype = ncclBfloat16;
+      make();
+      if (rank != 7) call.datatype = ncclFloat16;
+      out.assign(out.size(), '\x5a');
+      bool has_failed = false;
+      try {
+        make();
+        make();
+      } catch (const std::exception&) {
+        has_failed = true;
+      }
+      EXPECT_TRUE(has_failed) << scheme << ", rank " << rank;
+      EXPECT_TRUE(out == Bytes(out.size(), '\x5a')) << scheme << ", rank " << rank;
+      release_communicator(comm, true);
+    });
+  }
 }
 
 TEST(Hierarchical, WhatIsNotFiniteIsSoInEveryResult) {

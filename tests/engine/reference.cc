@@ -41,8 +41,8 @@ class Reference {
     return encode(rank, first, count, shard, call_.scheme.spec, contributors);
   }
   Bytes encode(size_t rank, size_t first, size_t count, uint32_t shard, const codec::Spec& spec,
-               const Contributors& contributors) const {
-    return pack({raw(rank, first)}, count, 1.0f, rank, shard, 0, spec, contributors);
+               const Contributors& contributors, size_t origin = 0) const {
+    return pack({raw(rank, first)}, count, 1.0f, rank, shard, 0, spec, contributors, origin);
   }
 
   codec::Source raw(size_t rank, size_t first) const {
@@ -55,12 +55,12 @@ class Reference {
   }
   Bytes pack(const std::vector<codec::Source>& sources, size_t count, float factor, size_t rank,
              uint32_t shard, uint32_t stage, const codec::Spec& spec,
-             const Contributors& contributors = {}) const {
+             const Contributors& contributors = {}, size_t origin = 0) const {
     Bytes body(codec::body_size(spec, count));
     const bool shares = spec.rounding == codec::Rounding::kStochastic && contributors.size() > 1;
     const codec::Draw draw = shares ? shared_draw(call_, contributors, rank, shard, stage)
                                     : draw_by(sent_[rank], call_, rank, shard, stage);
-    run(sources, {body.data(), spec, draw}, factor, count);
+    run(sources, {body.data(), spec, draw, origin}, factor, count);
     return body;
   }
 
@@ -207,12 +207,19 @@ class Reference {
     return result;
   }
 
-  // In two levels. What the ranks of one node give to an owner's shard, as the one at the owner's
-  // place sums it.
-  Bytes sum_of_node(int node, size_t owner, size_t first, size_t count) const {
+  // Elements of a shard, and their numbers for the random ones.
+  struct Range {
+    size_t first, count;
+    uint32_t shard;
+    size_t origin = 0;
+  };
+
+  // In levels. What the ranks of one node give to an owner's shard, as the one at the owner's place
+  // sums it.
+  Bytes sum_of_node(int node, size_t owner, const Range& r) const {
     std::vector<size_t> ranks;
-    for (size_t r = 0; r < ranks_; ++r)
-      if (call_.node[r] == node) ranks.push_back(r);
+    for (size_t k = 0; k < ranks_; ++k)
+      if (call_.node[k] == node) ranks.push_back(k);
     const size_t sums = ranks[place(owner)];
     const Intra& intra = call_.scheme.intra;
     const codec::Spec within = intra.spec.value_or(call_.scheme.spec);
@@ -220,20 +227,40 @@ class Reference {
     std::vector<codec::Source> sources;
     Contributors contributors = ranks;
     if (!intra.spec) std::erase(contributors, sums);
-    for (const size_t r : ranks) {
-      storage.push_back(encode(r, first, count, owner, within, contributors));
-      const bool as_it_is = intra.off || (r == sums && !intra.spec);
-      sources.push_back(as_it_is ? raw(r, first) : codec::Source{storage.back().data(), within});
+    for (const size_t k : ranks) {
+      storage.push_back(encode(k, r.first, r.count, r.shard, within, contributors, r.origin));
+      const bool as_it_is = intra.off || ranks.size() == 1 || (k == sums && !intra.spec);
+      sources.push_back(as_it_is ? raw(k, r.first) : codec::Source{storage.back().data(), within});
     }
-    return pack(sources, count, factor(), sums, owner, 1, call_.scheme.spec,
-                of_place(place(owner)));
+    return pack(sources, r.count, factor(), sums, r.shard, 1, call_.scheme.spec,
+                at_place(nodes_with(node, 1), place(owner)), r.origin);
   }
 
-  // The ranks at a place, one of each node, in the order of the nodes.
-  Contributors of_place(size_t wanted) const {
+  int nodes() const { return 1 + *std::max_element(call_.node.begin(), call_.node.end()); }
+
+  // Nodes that a level counts in one: of its own group, or one of each group.
+  std::pair<int, int> step_and_number(size_t level) const {
+    if (call_.groups.empty()) return {1, nodes()};
+    int step = 1;
+    for (size_t below = 1; below < level; ++below) step *= call_.groups[below - 1];
+    return {step, call_.groups[level - 1]};
+  }
+
+  // Nodes that exchange with one on a level above the node, in their order.
+  std::vector<int> nodes_with(int node, size_t level) const {
+    const auto [step, number] = step_and_number(level);
+    const int lowest = node - node / step % number * step;
+    std::vector<int> all;
+    for (int digit = 0; digit < number; ++digit) all.push_back(lowest + digit * step);
+    return all;
+  }
+
+  size_t last_level() const { return std::max<size_t>(1, call_.groups.size()); }
+
+  // The ranks at a place of these nodes.
+  Contributors at_place(const std::vector<int>& nodes, size_t wanted) const {
     Contributors ranks;
-    const int nodes = 1 + *std::max_element(call_.node.begin(), call_.node.end());
-    for (int m = 0; m < nodes; ++m)
+    for (const int m : nodes)
       for (size_t r = 0; r < ranks_; ++r)
         if (call_.node[r] == m && place(r) == wanted) ranks.push_back(r);
     return ranks;
@@ -244,36 +271,96 @@ class Reference {
     return std::count(call_.node.begin(), call_.node.begin() + rank, call_.node[rank]);
   }
 
-  // The sums of all nodes for an owner.
-  std::vector<Bytes> sums_of_nodes(size_t owner, size_t first, size_t count) const {
+  // Format of sums on their way to a level.
+  codec::Spec format_to(size_t level) const {
+    return level == 1 ? call_.scheme.spec : outer_of(call_.scheme.forms());
+  }
+
+  // What comes to the owner's place on a node on a level: the sums of the level before.
+  std::vector<Bytes> sums_for(int node, size_t owner, size_t level, const Range& r) const {
     std::vector<Bytes> sums;
-    const int nodes = 1 + *std::max_element(call_.node.begin(), call_.node.end());
-    for (int m = 0; m < nodes; ++m) sums.push_back(sum_of_node(m, owner, first, count));
+    for (const int m : nodes_with(node, level))
+      sums.push_back(level == 1 ? sum_of_node(m, owner, r) : sum_of_group(m, owner, level - 1, r));
     return sums;
   }
 
+  // Sum of a level, packed for the next one by the rank at the owner's place on the node.
+  Bytes sum_of_group(int node, size_t owner, size_t level, const Range& r) const {
+    const std::vector<Bytes> sums = sums_for(node, owner, level, r);
+    return pack(bodies(sums, format_to(level)), r.count, 1.0f,
+                at_place({node}, place(owner)).front(), r.shard, static_cast<uint32_t>(level) + 1,
+                format_to(level + 1), at_place(nodes_with(node, level + 1), place(owner)),
+                r.origin);
+  }
+
   std::vector<codec::Source> bodies(const std::vector<Bytes>& packed) const {
+    return bodies(packed, call_.scheme.spec);
+  }
+  std::vector<codec::Source> bodies(const std::vector<Bytes>& packed,
+                                    const codec::Spec& spec) const {
     std::vector<codec::Source> sources;
-    for (const Bytes& b : packed) sources.push_back({b.data(), call_.scheme.spec});
+    for (const Bytes& b : packed) sources.push_back({b.data(), spec});
     return sources;
   }
 
   Bytes hierarchical_scatter(size_t rank) const {
-    return unpack(bodies(sums_of_nodes(rank, rank * call_.count, call_.count)), call_.count, 1.0f);
+    const Range r{rank * call_.count, call_.count, static_cast<uint32_t>(rank)};
+    const std::vector<Bytes> sums = sums_for(call_.node[rank], rank, last_level(), r);
+    return unpack(bodies(sums, format_to(last_level())), call_.count, 1.0f);
+  }
+
+  // Owners of a message's shards: the ranks in their order; of nodes in groups those at a place
+  // after another, there by groups of the lowest level first.
+  Contributors owners() const {
+    Contributors all = all_but(ranks_);
+    if (!in_groups()) return all;
+    const auto digits = [&](size_t rank) {
+      std::vector<int> of{static_cast<int>(place(rank))};
+      for (size_t level = 1; level <= last_level(); ++level) {
+        const auto [step, number] = step_and_number(level);
+        of.push_back(call_.node[rank] / step % number);
+      }
+      return of;
+    };
+    std::ranges::sort(all, {}, digits);
+    return all;
+  }
+
+  bool in_groups() const { return call_.groups.size() > 1; }
+
+  // Elements of whole blocks of all formats, whose parameters are whole words.
+  size_t of_whole_words(size_t block) const {
+    const codec::Spec& spec = call_.scheme.spec;
+    const codec::Spec all[] = {spec, call_.scheme.intra.spec.value_or(spec), second(),
+                               outer_of(call_.scheme.forms())};
+    size_t elements = block;
+    for (const codec::Spec& each : all) elements = std::max<size_t>(elements, each.block);
+    const auto has_parts = [&](const codec::Spec& each) {
+      return elements / each.block * codec::params_bytes(each) % 4 != 0;
+    };
+    while (std::ranges::any_of(all, has_parts)) elements *= 2;
+    return elements;
   }
 
   Bytes hierarchical_reduce() const {
     const Intra& intra = call_.scheme.intra;
     const size_t block = std::max(
         {call_.scheme.spec.block, intra.spec.value_or(call_.scheme.spec).block, second().block});
-    const size_t shard = ((call_.count + ranks_ - 1) / ranks_ + block - 1) / block * block;
+    const size_t quantum = in_groups() ? of_whole_words(block) : block;
+    const size_t shard = ((call_.count + ranks_ - 1) / ranks_ + quantum - 1) / quantum * quantum;
+    const Contributors owner = owners();
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
       const size_t first = std::min(p * shard, call_.count);
       const size_t count = std::min(shard, call_.count - first);
-      const std::vector<Bytes> sums = sums_of_nodes(p, first, count);
-      const Bytes body = pack(bodies(sums), count, 1.0f, p, p, 2, second());
-      const Bytes out = unpack({{body.data(), second()}}, count, 1.0f);
+      // In groups the numbers are those of the message.
+      const Range r = in_groups() ? Range{first, count, 0, first}
+                                  : Range{first, count, static_cast<uint32_t>(p)};
+      const size_t last = last_level();
+      const std::vector<Bytes> sums = sums_for(call_.node[owner[p]], owner[p], last, r);
+      const Bytes body = pack(bodies(sums, format_to(last)), r.count, 1.0f, owner[p], r.shard,
+                              static_cast<uint32_t>(last) + 1, second(), {}, r.origin);
+      const Bytes out = unpack({{body.data(), second()}}, r.count, 1.0f);
       result.insert(result.end(), out.begin(), out.end());
     }
     return result;

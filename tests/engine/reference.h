@@ -20,10 +20,11 @@ struct Call {
   ncclRedOp_t op = ncclSum;
   size_t count = 0;  // NCCL's argument
   int root = 0;
-  uint64_t ordinal = 0;             // of the communicator in this process
-  uint64_t sequence = 0;            // of the call on it
-  uint64_t replays = 0;             // of a recorded call: the runs of its graph's calls before
-  std::vector<int> node = {};       // by rank, where nodes of equally many ranks are known
+  uint64_t ordinal = 0;          // of the communicator in this process
+  uint64_t sequence = 0;         // of the call on it
+  uint64_t replays = 0;          // of a recorded call: the runs of its graph's calls before
+  std::vector<int> node = {};    // by rank, where nodes of equally many ranks are known
+  std::vector<int> groups = {};  // nodes to a group, groups to a group of groups; none: two levels
   const float* codebook = nullptr;  // of a learned codec; null: levels are equally far apart
   bool preloaded = false;           // of the preload library, not of libterse.so
 };

@@ -39,6 +39,7 @@ plan::Topology topology(int nodes, int ranks_of_node) {
 // A byte an element; on a shared grid one parameter for each 64.
 plan::Packing packing(bool shared_grid = false) {
   plan::Packing bytes{64, [](size_t n) { return n; }};
+  bytes.codes = bytes.bytes;
   if (!shared_grid) return bytes;
   return {64, [](size_t n) { return n + n / 16; },
           plan::SharedGrid{[](size_t n) { return n; }, plan::Element::kUint32}};

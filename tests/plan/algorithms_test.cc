@@ -101,7 +101,7 @@ TEST(Algorithms, NamesAreThoseOfTheTableEachOnce) {
     for (const std::string_view n : {a.names.own, a.names.also})
       if (!n.empty() && std::ranges::find(wanted, n) == wanted.end()) wanted.push_back(n);
   EXPECT_EQ(std::vector(names.begin(), names.end()), wanted);
-  for (const char* known : {"hierarchical", "oneshot", "twoshot", "direct", "shared"})
+  for (const char* known : {"multilevel", "hierarchical", "oneshot", "twoshot", "direct", "shared"})
     EXPECT_EQ(std::ranges::count(names, known), 1) << known;
   for (const std::string_view n : names) EXPECT_EQ(name(algo(n)), n);
   EXPECT_EQ(algo("auto"), Algo{});
@@ -122,8 +122,9 @@ TEST(Algorithms, CostIsThatOfThePlan) {
   std::mt19937 random(3);
   for (const Algorithm& a : algorithms())
     for (int trial = 0; trial < test::trials(100, 25); ++trial) {
-      const bool grid = a.names.own == "hierarchical";
-      const int nodes = 2 + static_cast<int>(random() % 3);
+      const bool grid = needs_grid(a);
+      const int nodes =
+          (a.names.own == "multilevel" ? 2 : 1) * (2 + static_cast<int>(random() % 3));
       const int ranks = grid ? 2 * nodes : 2 + static_cast<int>(random() % 8);
       Shape shape{.count = 1 + random() % (trial % 2 ? 300'000 : 600),
                   .ranks = ranks,
@@ -137,9 +138,15 @@ TEST(Algorithms, CostIsThatOfThePlan) {
       if (random() % 2)  // which only those in two levels go by
         shape.within = {Format::kIntraPacked,
                         {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
+      if (random() % 2)  // which only those in more levels go by
+        shape.outer = {Format::kOuterPacked,
+                       {32, [](size_t n) { return 3 * n + (n + 31) / 32 * 4; }}};
       if (a.sharing == Sharing::kNone && random() % 2)  // which only sums go by that all ranks get
         shape.sum = {Format::kSumPacked,
                      {128, [](size_t n) { return 3 * n + (n + 127) / 128 * 4; }}};
+      if (a.sharing == Sharing::kNone) shape.packing.codes = [](size_t n) { return n; };
+      shape.within.packing.codes = [](size_t n) { return 2 * n; };
+      shape.sum.packing.codes = shape.outer.packing.codes = [](size_t n) { return 3 * n; };
       if (is_point_to_point(a.collective) && shape.rank == shape.root) continue;
       SCOPED_TRACE(fmt::format("{} {} {} on {} of {} root {}", name(a.collective), a.names.own,
                                shape.count, shape.rank, ranks, shape.root));
@@ -207,7 +214,7 @@ TEST(Algorithms, MayGoByTheTopology) {
   const std::vector<Algorithm> table = [] {
     const auto rows = algorithms();
     std::vector<Algorithm> all(rows.begin(), rows.end());
-    std::erase_if(all, [](const Algorithm& a) { return a.names.own == "hierarchical"; });
+    std::erase_if(all, needs_grid);
     Algorithm row = all.front();  // oneshot
     row.names = {"shared"};
     row.applies = between_nodes;

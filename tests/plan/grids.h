@@ -4,9 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/algorithms.h"
 #include "plan/topology.h"
 
 namespace terse::plan {
+
+// Returns true for algorithms of topologies that are grids, of a number of nodes with divisors.
+inline bool needs_grid(const Algorithm& a) {
+  return a.names.own == "hierarchical" || a.names.own == "multilevel";
+}
 
 inline Topology round_robin(int ranks, int nodes) {
   std::vector<uint64_t> hosts;

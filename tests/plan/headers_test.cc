@@ -7,6 +7,7 @@
 
 #include "grids.h"
 #include "plan/algorithms.h"
+#include "plan/chunks.h"
 #include "plan/delta.h"
 #include "simulator.h"
 
@@ -28,6 +29,23 @@ std::vector<Transfer> between(const Plan& plan, int peer, bool sent) {
   return all;
 }
 
+// Whether a step starts behind another one, by its lane or what it waits for.
+bool waits_for(const Plan& plan, size_t step, size_t before) {
+  std::vector<size_t> open = plan.steps[step].after;
+  while (!open.empty()) {
+    const size_t i = open.back();
+    open.pop_back();
+    if (i == before) return true;
+    open.insert(open.end(), plan.steps[i].after.begin(), plan.steps[i].after.end());
+    for (size_t k = i; k-- > 0;)  // behind those on its lane
+      if (plan.steps[k].queue() == plan.steps[i].queue()) {
+        open.push_back(k);
+        break;
+      }
+  }
+  return false;
+}
+
 TEST(Headers, GoAheadOfTheFirstMessageToEachPeer) {
   const Shape s{.count = 4096, .ranks = 3, .packing = test_packing(32)};
   const Plan plan = with_headers(two_shot_all_reduce(s), s);
@@ -41,6 +59,28 @@ TEST(Headers, GoAheadOfTheFirstMessageToEachPeer) {
       EXPECT_EQ(std::ranges::count(all, true, &Transfer::header), 1);
     }
   EXPECT_EQ(plan.wire_bytes, two_shot_all_reduce(s).wire_bytes) << "they are not counted";
+}
+
+// A rank that has found another call says so to those that it meets later: in levels all ranks hear
+// of it before any has a result.
+TEST(Headers, GoOutBehindTheChecksOfThoseReceivedBefore) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (is_point_to_point(algorithm.collective) || !needs_grid(algorithm)) continue;
+    Shape s = shape_of(5000, 8, algorithm);
+    s.topology = round_robin(8, 4);
+    for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
+      const Plan plan = with_headers(algorithm.build(s), s);
+      size_t checked = kNone;
+      for (size_t i = 0; i < plan.steps.size(); ++i) {
+        const Step& step = plan.steps[i];
+        const bool has_header = std::ranges::any_of(step.transfers, &Transfer::header);
+        if (has_header && checked != kNone)
+          EXPECT_TRUE(std::ranges::count(step.after, checked) != 0 || waits_for(plan, i, checked))
+              << print(plan);
+        if (step.header && step.header->stage == Header::Stage::kCheck) checked = i;
+      }
+    }
+  }
 }
 
 // Both ends have one, or neither; and of calls that all ranks make alike each rank has as much

@@ -1,9 +1,10 @@
-// Collectives in two levels: their meaning in any order of steps, on any map of ranks to nodes.
+// Collectives in levels: their meaning in any order of steps, on any map of ranks to nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <span>
 
 #include "call_buffers.h"
 #include "meaning.h"
@@ -16,18 +17,28 @@ namespace terse::plan {
 namespace {
 
 struct Kind {
+  const char* name;
   Collective collective;
   Plan (*build)(const Shape&);
+  bool groups = false;  // nodes are in groups
 };
-constexpr Kind kKinds[] = {{Collective::kAllReduce, hierarchical_all_reduce},
-                           {Collective::kReduce, hierarchical_reduce},
-                           {Collective::kBroadcast, hierarchical_broadcast},
-                           {Collective::kReduceScatter, hierarchical_reduce_scatter},
-                           {Collective::kAllGather, hierarchical_all_gather}};
+constexpr Kind kKinds[] = {
+    {"AllReduce", Collective::kAllReduce, hierarchical_all_reduce},
+    {"Reduce", Collective::kReduce, hierarchical_reduce},
+    {"Broadcast", Collective::kBroadcast, hierarchical_broadcast},
+    {"ReduceScatter", Collective::kReduceScatter, hierarchical_reduce_scatter},
+    {"AllGather", Collective::kAllGather, hierarchical_all_gather},
+    {"AllReduceOfGroups", Collective::kAllReduce, multilevel_all_reduce, true},
+    {"ReduceOfGroups", Collective::kReduce, multilevel_reduce, true},
+    {"ReduceScatterOfGroups", Collective::kReduceScatter, multilevel_reduce_scatter, true},
+    {"AllGatherOfGroups", Collective::kAllGather, multilevel_all_gather, true}};
+
+std::string name_of(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
 
 class Hierarchical : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(All, Hierarchical, testing::ValuesIn(kKinds),
-                         [](const auto& p) { return std::string(name(p.param.collective)); });
+class TwoLevels : public Hierarchical {};
+INSTANTIATE_TEST_SUITE_P(All, Hierarchical, testing::ValuesIn(kKinds), name_of);
+INSTANTIATE_TEST_SUITE_P(All, TwoLevels, testing::ValuesIn(std::span(kKinds).first(5)), name_of);
 
 // By rank: contiguous, round-robin or scattered.
 std::vector<uint64_t> hosts_of(int nodes, int places, std::mt19937& random) {
@@ -45,31 +56,57 @@ std::vector<uint64_t> hosts_of(int nodes, int places, std::mt19937& random) {
   return hosts;
 }
 
-IntraNode some_within(std::mt19937& random) {
+// Sections of bodies are sent of nodes in groups.
+Packing packing_of(const Kind& kind, size_t quantum, size_t more = 4) {
+  return kind.groups ? block_packing(quantum, more) : test_packing(quantum, more);
+}
+
+IntraNode some_within(const Kind& kind, std::mt19937& random) {
   switch (random() % 3) {
     case 0:
       return {};
     case 1:
       return {Format::kRaw};
     default:
-      return {Format::kIntraPacked, test_packing(32 << random() % 3, 12)};
+      return {Format::kIntraPacked, packing_of(kind, 32 << random() % 3, 12)};
   }
 }
 
-Shape random_shape(std::mt19937& random) {
+OuterFormat some_outer(std::mt19937& random) {
+  if (random() % 2) return {};
+  return {Format::kOuterPacked, block_packing(32 << random() % 2, 16)};
+}
+
+SumFormat some_sum(const Kind& kind, const Packing& packing, std::mt19937& random) {
+  const SumFormat sum = some_sum_format(packing, random);
+  if (!kind.groups || !sum.repacks()) return sum;
+  return {Format::kSumPacked, block_packing(sum.packing.quantum, 20)};
+}
+
+// Number of nodes; in groups 2 by 2, 3 by 2 or 3 by 3.
+int some_nodes(const Kind& kind, std::mt19937& random) {
+  constexpr int kInGroups[] = {4, 6, 9};
+  const size_t choice = random() % 3;
+  return kind.groups ? kInGroups[choice] : 2 + static_cast<int>(choice);
+}
+
+Shape random_shape(const Kind& kind, std::mt19937& random) {
   static constexpr size_t kCounts[] = {1, 2, 31, 33, 97, 128, 1000, 4096, 10007};
   static constexpr ChunkPolicy kGrains[] = {
       kHostChunks, exact_chunks(64), exact_chunks(256), exact_chunks(4096), {300, 100, 5}};
-  const int nodes = 2 + static_cast<int>(random() % 3), places = 2 + static_cast<int>(random() % 3);
-  const Packing packing = test_packing(32 << random() % 3);
+  const int nodes = some_nodes(kind, random);
+  const int places =
+      kind.groups ? 1 + static_cast<int>(random() % 2) : 2 + static_cast<int>(random() % 3);
+  const Packing packing = packing_of(kind, 32 << random() % 3);
   return {.count = random() % 3 ? kCounts[random() % std::size(kCounts)] : 1 + random() % 5000,
           .ranks = nodes * places,
           .root = static_cast<int>(random() % (nodes * places)),
           .chunk_policy = kGrains[random() % std::size(kGrains)],
           .packing = packing,
           .topology = topology_of(hosts_of(nodes, places, random)),
-          .within = some_within(random),
-          .sum = some_sum_format(packing, random)};
+          .within = some_within(kind, random),
+          .sum = some_sum(kind, packing, random),
+          .outer = some_outer(random)};
 }
 
 std::vector<Plan> build_all(const Kind& kind, Shape shape) {
@@ -84,8 +121,8 @@ std::vector<Plan> build_all(const Kind& kind, Shape shape) {
 TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
   const Collective collective = GetParam().collective;
   std::mt19937 random(8);
-  for (int trial = 0; trial < test::trials(80, 20); ++trial) {
-    const Shape shape = random_shape(random);
+  for (int trial = 0; trial < test::trials(GetParam().groups ? 24 : 80, 20); ++trial) {
+    const Shape shape = random_shape(GetParam(), random);
     const bool in_place = random() % 2;
     const CallBuffers b(collective, shape, in_place, random);
     const std::vector<Plan> plans = build_all(GetParam(), shape);
@@ -105,8 +142,8 @@ TEST_P(Hierarchical, ComputesTheCollectiveInAnyOrderOfSteps) {
 // Calls that go together stay in step, and all ask for more memory at the same call.
 TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
   std::mt19937 random(9);
-  for (int trial = 0; trial < test::trials(50, 12); ++trial) {
-    const Shape shape = random_shape(random);
+  for (int trial = 0; trial < test::trials(GetParam().groups ? 24 : 50, 12); ++trial) {
+    const Shape shape = random_shape(GetParam(), random);
     const std::vector<Plan> plans = build_all(GetParam(), shape);
     const auto exchanges = [](const Plan& plan) {
       std::vector<size_t> turns;
@@ -123,25 +160,29 @@ TEST_P(Hierarchical, EveryRankHasTheSameStepsAndScratch) {
 
 TEST_P(Hierarchical, ValidateSeesEveryMissingDependency) {
   std::mt19937 random(10);
+  const auto packing = [](size_t more) { return packing_of(GetParam(), 32, more); };
   const struct {
     IntraNode within;
     SumFormat sum;
-  } kFormats[] = {
-      {},
-      {IntraNode{Format::kRaw}, {}},
-      {{Format::kIntraPacked, test_packing(32, 12)}, {}},
-      {{}, {Format::kSumPacked, test_packing(32), true}},
-      {{}, {Format::kSumPacked, test_packing(32, 20)}},
-      {{Format::kIntraPacked, test_packing(32, 12)}, {Format::kSumPacked, test_packing(32, 20)}}};
-  for (const auto& [within, sum] : kFormats) {
-    Shape shape{.count = 3072,  // nobody owns nothing, and so waits in vain
-                .ranks = 6,
+    OuterFormat outer = {};
+  } kFormats[] = {{},
+                  {IntraNode{Format::kRaw}, {}},
+                  {{Format::kIntraPacked, packing(12)}, {}},
+                  {{}, {Format::kSumPacked, packing(4), true}},
+                  {{}, {Format::kSumPacked, packing(20)}},
+                  {{Format::kIntraPacked, packing(12)}, {Format::kSumPacked, packing(20)}},
+                  {{}, {}, {Format::kOuterPacked, packing(16)}}};
+  const int nodes = GetParam().groups ? 4 : 3;
+  for (const auto& [within, sum, outer] : kFormats) {
+    Shape shape{.count = GetParam().groups ? 1024u : 3072u,  // nobody owns nothing
+                .ranks = 2 * nodes,
                 .root = 2,
                 .chunk_policy = exact_chunks(2048),
-                .packing = test_packing(32),
-                .topology = topology_of(hosts_of(3, 2, random)),
+                .packing = packing(4),
+                .topology = topology_of(hosts_of(nodes, 2, random)),
                 .within = within,
-                .sum = sum};
+                .sum = sum,
+                .outer = outer};
     for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
       const Plan good = GetParam().build(shape);
       ASSERT_EQ(validate(good, shape), "");
@@ -196,7 +237,7 @@ TEST_P(Hierarchical, SourcesOfASumAreEvenlyApart) {
   Shape shape{.count = 256 * 64,
               .ranks = 256,
               .chunk_policy = exact_chunks(1 << 20),
-              .packing = test_packing(32),
+              .packing = packing_of(GetParam(), 32),
               .topology = topology_of(hosts)};
   for (shape.rank = 0; shape.rank < shape.ranks; shape.rank += 51)
     for (const Step& step : GetParam().build(shape).steps)
@@ -214,7 +255,7 @@ TEST_P(Hierarchical, SourcesOfASumAreEvenlyApart) {
 TEST_P(Hierarchical, ANeighbourGetsOneMessageForEachPhase) {
   std::mt19937 random(11);
   for (int trial = 0; trial < test::trials(40, 10); ++trial) {
-    Shape shape = random_shape(random);
+    Shape shape = random_shape(GetParam(), random);
     if (shape.within.format == Format::kRaw) continue;
     for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
       const Topology& t = shape.topology;
@@ -227,23 +268,25 @@ TEST_P(Hierarchical, ANeighbourGetsOneMessageForEachPhase) {
   }
 }
 
-// On 3 nodes of 2 ranks, in so many chunks.
-Shape shape_in_chunks(Collective collective, size_t chunks) {
-  const Traits& t = traits(collective);
-  constexpr size_t kRanks = 6, kShard = 64;  // of a chunk
+// On 3 nodes of 2 ranks, or 4 in groups of 2, in so many chunks.
+Shape shape_in_chunks(const Kind& kind, size_t chunks) {
+  const Traits& t = traits(kind.collective);
+  constexpr size_t kShard = 64;  // of a chunk
+  const int nodes = kind.groups ? 4 : 3, ranks = 2 * nodes;
   const bool by_shard = t.send.per_rank || t.recv.per_rank;
-  return {.count = chunks * kShard * (by_shard ? 1 : kRanks),
-          .ranks = kRanks,
+  const auto all = static_cast<size_t>(ranks);
+  return {.count = chunks * kShard * (by_shard ? 1 : all),
+          .ranks = ranks,
           .root = 3,
-          .chunk_policy = exact_chunks(4 * kShard * kRanks),
-          .packing = test_packing(64),
-          .topology = topology_of(std::vector<uint64_t>{0, 0, 1, 1, 2, 2})};
+          .chunk_policy = exact_chunks(4 * kShard * all),
+          .packing = packing_of(kind, 64),
+          .topology = even_topology(ranks, nodes)};
 }
 
 // Also where there are few chunks: while one goes from node to node, another one does within them.
 TEST_P(Hierarchical, LevelsOverlapFromTwoChunksOn) {
   for (size_t chunks = 2; chunks <= 20; ++chunks) {
-    const Shape shape = shape_in_chunks(GetParam().collective, chunks);
+    const Shape shape = shape_in_chunks(GetParam(), chunks);
     const auto goes = [&](const Step& step, int rank, bool within) {
       return std::ranges::any_of(step.transfers, [&](const Transfer& transfer) {
         return shape.topology.is_near(rank, transfer.peer) == within;
@@ -259,19 +302,22 @@ TEST_P(Hierarchical, LevelsOverlapFromTwoChunksOn) {
 }
 
 // A chunk has a place for what goes and comes within a node, and for the shares of all: with what
-// is between nodes no more than four times the packed message, and in the end not much over it.
+// is between nodes no more than four times the packed message, in groups five times, and in the end
+// not much over it.
 TEST_P(Hierarchical, ScratchStaysWithinAFewPackedMessages) {
   for (size_t chunks = 1; chunks <= 200; chunks += 1 + chunks / 8) {
-    const Shape shape = shape_in_chunks(GetParam().collective, chunks);
+    const Shape shape = shape_in_chunks(GetParam(), chunks);
     const size_t chunk = shape.ranks * Chunks::round_up(shape.packing.bytes(64), 64);
+    const size_t most = GetParam().groups ? 5 : 4;
     for (const Plan& plan : build_all(GetParam(), shape))
-      EXPECT_LE(plan.scratch_bytes, std::min(4 * chunks, std::max<size_t>(13, chunks + 2)) * chunk)
+      EXPECT_LE(plan.scratch_bytes,
+                std::min(most * chunks, std::max<size_t>(3 * most + 1, chunks + 2)) * chunk)
           << chunks << " chunks";
   }
 }
 
 // What leaves a node, and how many ranks a rank talks to: int4 of 64 MiB on 2 nodes of 4 ranks.
-TEST_P(Hierarchical, SendsTheLeastBetweenNodes) {
+TEST_P(TwoLevels, SendTheLeastBetweenNodes) {
   const Packing int4{128, [](size_t n) { return (n + 1) / 2 + (n + 127) / 128 * 4; }};
   constexpr size_t kCount = size_t{16} << 20;
   struct Least {

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "call_buffers.h"
+#include "grids.h"
 #include "meaning.h"
 #include "plan/algorithms.h"
 #include "simulator.h"
@@ -21,7 +22,7 @@ namespace {
 std::vector<Algorithm> of_all_ranks() {
   std::vector<Algorithm> rows;
   for (const Algorithm& a : algorithms())
-    if (!is_point_to_point(a.collective) && a.names.own != "hierarchical") rows.push_back(a);
+    if (!is_point_to_point(a.collective) && !needs_grid(a)) rows.push_back(a);
   return rows;
 }
 

@@ -329,6 +329,13 @@ Packing test_packing(size_t quantum, size_t more) {
   return {quantum, [more](size_t count) { return 4 * count + more; }};
 }
 
+Packing block_packing(size_t quantum, size_t more) {
+  Packing packing{quantum,
+                  [=](size_t count) { return 4 * count + (count + quantum - 1) / quantum * more; }};
+  packing.codes = [](size_t count) { return 4 * count; };
+  return packing;
+}
+
 SumFormat some_sum_format(const Packing& packing, std::mt19937& random) {
   switch (random() % 3) {
     case 0:
@@ -341,6 +348,7 @@ SumFormat some_sum_format(const Packing& packing, std::mt19937& random) {
 }
 
 Packing packing_for(const Algorithm& algorithm, const Packing& packing) {
+  if (algorithm.names.own == "multilevel") return block_packing(packing.quantum);
   if (algorithm.sharing == Sharing::kNone) return packing;
   const auto whole_words = [=](size_t n) { return (packing.bytes(n) + 3) / 4 * 4; };
   return {packing.quantum, whole_words,

@@ -16,13 +16,16 @@ namespace terse::plan {
 
 // Elements are 32-bit integers here; a packed body has some bytes more.
 Packing test_packing(size_t quantum, size_t more = 4);
+// For algorithms that send sections of bodies: with some bytes more for each block.
+Packing block_packing(size_t quantum, size_t more = 4);
 
 // Formats of the second quantization beside the first one's packing: none of its own, a longer one,
 // or another rounding.
 SumFormat some_sum_format(const Packing& packing, std::mt19937& random);
 
-// What the algorithm is for. On a shared grid the last four bytes are a parameter, the largest
-// element, which all have to agree on: it is what is added to each element in place of a code.
+// What the algorithm is for: in many levels a packing of blocks. On a shared grid the last four
+// bytes are a parameter, the largest element, which all have to agree on: it is what is added to
+// each element in place of a code.
 Packing packing_for(const Algorithm& algorithm, const Packing& packing);
 
 // Runs to the end. Returns what went wrong (a deadlock, messages that do not match, one that

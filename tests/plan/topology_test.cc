@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "grids.h"
 #include "plan/algorithms.h"
 #include "plan/link.h"
 #include "simulator.h"
@@ -17,9 +18,13 @@ namespace {
 
 using Hosts = std::vector<uint64_t>;
 
-const std::vector<Hosts> kLayouts = {
-    {1, 2},          {1, 1, 2, 2},          {5, 3, 5, 3},
-    {1, 2, 2, 2, 2}, {9, 8, 7, 9, 7, 7, 8}, {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+const std::vector<Hosts> kLayouts = {{1, 2},
+                                     {1, 1, 2, 2},
+                                     {5, 3, 5, 3},
+                                     {1, 2, 2, 2, 2},
+                                     {9, 8, 7, 9, 7, 7, 8},
+                                     {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3},
+                                     {1, 2, 3, 4, 1, 2, 3, 4}};
 
 TEST(Topology, NodesAreNumberedByTheirFirstRanks) {
   const Topology t = topology_of(Hosts{9, 8, 7, 9, 7, 7});
@@ -109,14 +114,15 @@ TEST(Topology, PlansKnowWhatGoesToWhom) {
     for (const Algorithm& algorithm : algorithms())
       for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
         const Topology t = topology_of(hosts);
-        if (algorithm.names.own == "hierarchical" && !t.is_grid()) continue;
-        const Shape shape{
+        if (needs_grid(algorithm) && !t.is_grid()) continue;
+        Shape shape{
             .count = 5000,
             .ranks = static_cast<int>(hosts.size()),
             .rank = rank,
             .root = static_cast<int>(hosts.size()) - 1,
-            .packing = packing_for(algorithm, {32, [](size_t n) { return n + n / 32 * 4 + 4; }}),
+            .packing = packing_for(algorithm, {32, [](size_t n) { return n + (n + 31) / 32 * 4; }}),
             .topology = t};
+        shape.packing.codes = [](size_t n) { return n; };
         const Plan plan = algorithm.build(shape);
         Traffic want;
         for (const Step& step : plan.steps)
@@ -157,9 +163,9 @@ TEST(Topology, TheLinkIsThatOfTheNodeThatSendsTheMost) {
     for (int trial = 0; trial < test::trials(100, 25); ++trial) {
       if (is_point_to_point(a.collective)) continue;
       Hosts hosts;
-      const bool grid = a.names.own == "hierarchical";
-      for (uint64_t host = 0, nodes = 2 + random() % 4, own = 2 + random() % 3; host < nodes;
-           ++host)
+      const bool grid = needs_grid(a);
+      for (uint64_t host = 0, nodes = (grid ? 2 : 1) * (2 + random() % 4), own = 2 + random() % 3;
+           host < nodes; ++host)
         hosts.insert(hosts.end(), grid ? own : 1 + random() % 10, host);
       const int ranks = static_cast<int>(hosts.size());
       const int root = static_cast<int>(random() % ranks);
@@ -170,6 +176,7 @@ TEST(Topology, TheLinkIsThatOfTheNodeThatSendsTheMost) {
           .root = root,
           .packing = packing_for(a, {128, [](size_t n) { return n + (n + 127) / 128 * 4; }}),
           .topology = topology_of(hosts)};
+      shape.packing.codes = [](size_t n) { return n; };
       const size_t link = link_of(a, shape).compressed.off_node;
       size_t most = 0;
       for (int node = 0; node < shape.topology.nodes(); ++node) {

@@ -88,7 +88,8 @@ TEST(PolicyLine, ErrorsSayWhere) {
       {"safe:seed=1", "column 1: the preset \"safe\" takes no options"},
       {"int8; int4:blok=64",
        "column 7: scheme \"int4:blok=64\": unknown key \"blok\"; known are block, round, scale, "
-       "fit, hadamard, intra, second, second-round, delta, every, own, learn, seed and algo; did "
+       "fit, hadamard, intra, outer, second, second-round, delta, every, own, learn, seed and "
+       "algo; did "
        "you mean \"block\"?"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(c.line), c.error) << c.line;

@@ -246,6 +246,31 @@ TEST(Scheme, OfTheOwnShard) {
   EXPECT_EQ(parse_scheme("int4:own=quantized"), parse_scheme("int4"));
 }
 
+// Sums between groups of nodes have 8 bits of the scheme's family, unless it has as many.
+TEST(Scheme, OfSumsBetweenGroups) {
+  const auto outer = [](const char* text) {
+    Scheme scheme;
+    scheme.spec = outer_of(parse_scheme(text).forms());
+    return print_scheme(scheme);
+  };
+  EXPECT_EQ(outer("int4"), "int8:block=128,round=nearest");
+  EXPECT_EQ(outer("int4:block=64,round=stochastic,scale=bf16,hadamard=32"),
+            "int8:block=64,round=stochastic,scale=bf16");
+  EXPECT_EQ(outer("int4:fit=mse"), "int8:block=128,round=nearest");
+  EXPECT_EQ(outer("minmax4:block=1024,round=shift"), "minmax8:block=1024,round=shift");
+  EXPECT_EQ(outer("learned4:block=1024"), "minmax8:block=1024,round=nearest");
+  EXPECT_EQ(outer("mxfp4:round=stochastic"), "mxfp8:round=stochastic");
+  EXPECT_EQ(outer("nvfp4"), "int8:block=128,round=nearest");
+  for (const char* own : {"int8", "fp8e5m2", "bf16", "minmax8:round=shift", "mxfp8"})
+    EXPECT_EQ(outer(own), print_scheme(parse_scheme(own)));
+
+  const Scheme named = parse_scheme("int4:outer=int6");
+  EXPECT_EQ(print_scheme(named), "int4:block=128,round=nearest,outer=int6");
+  EXPECT_EQ(parse_scheme(print_scheme(named)), named);
+  EXPECT_EQ(parse_scheme("int4:outer=int8"), parse_scheme("int4"));
+  EXPECT_EQ(outer("int8:outer=fp8e4m3"), "fp8e4m3:block=128,round=nearest");
+}
+
 TEST(Scheme, OfDifferences) {
   EXPECT_FALSE(parse_scheme("int4").delta);
   EXPECT_EQ(parse_scheme("int4:delta=off"), parse_scheme("int4"));
@@ -337,9 +362,12 @@ TEST(Scheme, RefusalsNameTheOffendingPart) {
       {"fp8", "unknown codec \"fp8\""},
       {"bf160", "unknown codec \"bf160\""},
       {"int4:algo=star",
-       "algo is \"star\", but must be auto, hierarchical, oneshot, twoshot, direct, shared, summed "
-       "or "
-       "merged"},
+       "algo is \"star\", but must be auto, multilevel, hierarchical, oneshot, twoshot, direct, "
+       "shared, summed or merged"},
+      {"int4:outer=int99", "99 bits are not offered"},
+      {"int4:outer=learned4", "outer is not for learned: the ranks hold levels"},
+      {"linear8:outer=int8", "outer is not for linear8: all ranks have one grid"},
+      {"int4:delta=inplace,outer=int8", "outer is not for differences"},
       {"int4:intra=int99", "99 bits are not offered"},
       {"int4:intra=", "unknown codec \"\""},
       {"int4:intra=off:block=32", "unknown codec \"off:block=32\""},

@@ -103,6 +103,7 @@ report::ErrorScale error_scale_of(const Scheme& scheme) {
   std::vector<codec::Spec> formats = {scheme.spec};
   if (scheme.intra.spec) formats.push_back(*scheme.intra.spec);
   if (scheme.second) formats.push_back(*scheme.second);
+  if (scheme.outer) formats.push_back(*scheme.outer);
   report::ErrorScale scale{.unbiased = true};
   for (const codec::Spec& format : formats) {
     scale.gaussian = std::max(scale.gaussian, gaussian_error(format));

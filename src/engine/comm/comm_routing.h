@@ -92,6 +92,7 @@ class CommRouting {
     scheme.spec = key.forms.spec;
     scheme.intra = key.forms.intra;
     scheme.second = key.forms.second;
+    scheme.outer = key.forms.outer;
     scheme.algorithm = key.algorithm;
     const Prospect call{key.collective, key.count, key.dtype,
                         static_cast<int>(topology().node.size()), key.root};

@@ -10,10 +10,12 @@
 namespace terse {
 
 inline plan::Packing packing_of(const codec::Spec& spec) {
+  const auto codes = [spec](size_t n) { return codec::body_layout(spec, n).params_offset; };
   plan::Packing packing{spec.block, [spec](size_t n) { return codec::body_size(spec, n); }};
+  packing.codes = codes;
   if (const plan::Sharing sharing = sharing_of(spec); sharing != plan::Sharing::kNone)
     packing.shared_grid = {
-        [spec](size_t n) { return codec::body_layout(spec, n).params_offset; },
+        codes,
         spec.scale == codec::Number::kFp32 ? plan::Element::kUint32 : plan::Element::kBfloat16,
         sharing};
   packing.draws = spec.rounding != codec::Rounding::kNearest;
@@ -56,6 +58,12 @@ inline plan::SumFormat sum_format_of(const Forms& forms) {
           codec::packs_alike(*forms.second, forms.spec)};
 }
 
+inline plan::OuterFormat outer_format_of(const Forms& forms) {
+  const codec::Spec outer = outer_of(forms);
+  if (codec::packs_alike(outer, forms.spec)) return {};
+  return {plan::Format::kOuterPacked, packing_of(outer)};
+}
+
 inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_bytes,
                             const plan::Position& at, const Machines& machines) {
   return {.count = count,
@@ -67,7 +75,8 @@ inline plan::Shape shape_of(const Forms& forms, size_t count, size_t element_byt
           .packing = packing_of(forms.spec),
           .topology = machines.topology,
           .within = within_of(forms.intra),
-          .sum = sum_format_of(forms)};
+          .sum = sum_format_of(forms),
+          .outer = outer_format_of(forms)};
 }
 
 }  // namespace terse

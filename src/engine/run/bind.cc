@@ -220,6 +220,7 @@ class Binder {
     const auto format = [&](plan::Format format) -> codec::Format {
       if (format == plan::Format::kRaw) return dtype;
       if (format == plan::Format::kIntraPacked) return *job.scheme().intra.spec;
+      if (format == plan::Format::kOuterPacked) return outer_of(job.scheme().forms());
       return format == plan::Format::kSumPacked ? *job.scheme().second : job.scheme().spec;
     };
     const size_t first = binding_.sources.size();

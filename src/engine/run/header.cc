@@ -25,11 +25,12 @@ uint32_t digest(const codec::Spec& s) {
 uint32_t digest(const Job& job) {
   const Intra& intra = job.scheme().intra;
   const std::optional<codec::Spec>& second = job.scheme().second;
+  const std::optional<codec::Spec>& outer = job.scheme().outer;
   const plan::Delta& delta = job.compressed().delta;
   return digest({digest(job.scheme().spec), intra.off, intra.spec ? digest(*intra.spec) : 0,
-                 second ? digest(*second) : 0, job.scheme().algorithm.index,
-                 static_cast<uint64_t>(delta.base), static_cast<uint64_t>(delta.gathers),
-                 delta.own_exact});
+                 second ? digest(*second) : 0, outer ? digest(*outer) : 0,
+                 job.scheme().algorithm.index, static_cast<uint64_t>(delta.base),
+                 static_cast<uint64_t>(delta.gathers), delta.own_exact});
 }
 
 CallClass class_of(const Job& job) {

@@ -1,0 +1,156 @@
+// What the builders of collectives in levels have in common (hierarchical.cc, multilevel.cc).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plan/builder.h"
+#include "plan/grid.h"
+
+namespace terse::plan {
+
+// Exchange on a level: of shards to be summed, or of what all ranks get.
+struct Phase {
+  bool gathers;
+  size_t level;
+};
+
+// Others of `n` in order of distance: at distance k one sends to `to`, and receives from `from`.
+inline Neighbours at_distance(size_t distance, size_t self, size_t n) {
+  return {(self + distance) % n, (self + n - distance) % n};
+}
+
+// A rank's part in a collective of a grid.
+class InLevels {
+ public:
+  InLevels(Collective collective, const Shape& s, Grid grid)
+      : s_(s),
+        grid_(std::move(grid)),
+        levels_(grid_.levels()),
+        scatters_(collective != Collective::kAllGather),
+        gathers_(collective != Collective::kReduceScatter),
+        to_root_(collective == Collective::kReduce),
+        by_message_(to_root_ || collective == Collective::kAllReduce),
+        gathered_(by_message_ ? s.sum.format : Format::kPacked),
+        self_(static_cast<size_t>(s.rank)) {
+    for (size_t level = 0; level < levels_; ++level) groups_.push_back(grid_.group(self_, level));
+  }
+
+ protected:
+  std::vector<Phase> phases() const {
+    std::vector<Phase> phases;
+    const size_t first = grid_.places() == 1 ? 1 : 0;  // with peers
+    for (size_t level = first; scatters_ && level < levels_; ++level)
+      phases.push_back({false, level});
+    for (size_t level = levels_; gathers_ && level-- > first;) phases.push_back({true, level});
+    return phases;
+  }
+
+  // Format of what is sent on a level to be summed, and of the level's sums.
+  Format scattered(size_t level) const {
+    if (level == 0) return grid_.places() == 1 ? Format::kRaw : s_.within.format;
+    return level == 1 ? Format::kPacked : s_.outer.format;
+  }
+  Format summed(size_t level) const {
+    if (level + 1 < levels_) return scattered(level + 1);
+    return gathers_ ? gathered_ : Format::kRaw;
+  }
+  // Returns true if a level's sums are packed in a format with other bodies than what is summed: no
+  // input is raw then.
+  bool repacks(size_t level) const {
+    const Format from = scattered(level), to = summed(level);
+    const bool rounds_alone = to == Format::kSumPacked && s_.sum.is_rounding;
+    return from != Format::kRaw && to != Format::kRaw &&
+           from != (rounds_alone ? Format::kPacked : to);
+  }
+  // Max number of shards of which a rank repacks sums on one level.
+  size_t sums_of_repacking() const {
+    for (size_t level = 0; level < levels_; ++level)
+      if (repacks(level)) return grid_.block(level);
+    return 0;
+  }
+
+  // Step that makes a level's sums, behind another one. Where nodes have one rank, on the node it
+  // packs what the rank has.
+  Step step_of_sums(size_t level, size_t behind) const {
+    if (level == 0 && grid_.places() == 1) return {.name = "encode", .lane = Lane::kEncode};
+    return {.name = level == 0 ? "reduce within" : "reduce between",
+            .lane = Lane::kDecode,
+            .after = {behind}};
+  }
+
+  // Draw of what this rank packs for the ranks at a place. Its neighbours contribute to the same
+  // sums, and the rank at that place if it packs its own.
+  std::optional<SharedDraw> draw_within(const Builder& b, size_t place) const {
+    const size_t own = digit(0), missing = repacks(0) ? grid_.places() : place;
+    const auto draw = shared_draw(own - (own > missing ? 1 : 0),
+                                  grid_.places() - (repacks(0) ? 0 : 1), [&](size_t contributor) {
+                                    return peer(0, contributor + (contributor >= missing ? 1 : 0));
+                                  });
+    return b.if_shared(draw, scattered(0));
+  }
+
+  // Share of the draw of a level's sums, whose contributors to the next level are its group.
+  std::optional<SharedDraw> draw_of_sum(const Builder& b, size_t level) const {
+    const size_t next = level + 1;
+    if (next == levels_) return {};
+    return b.if_shared(shared_draw(digit(next), grid_.radix(next),
+                                   [&](size_t contributor) { return peer(next, contributor); }),
+                       scattered(next));
+  }
+
+  // A Reduce gathers on a level only where all higher digits are the root's.
+  bool takes_part(const Phase& phase) const {
+    if (!phase.gathers) return true;
+    for (size_t level = phase.level + 1; level < levels_; ++level)
+      if (!gathers_at(level, digit(level))) return false;
+    return true;
+  }
+  bool sends(const Phase& phase) const {
+    return !to_root_ || !phase.gathers || !gathers_at(phase.level, digit(phase.level));
+  }
+  bool gets_result() const {
+    for (size_t level = 0; level < levels_; ++level)
+      if (!gathers_at(level, digit(level))) return false;
+    return true;
+  }
+  // Returns true if the ranks with that digit gather on the level.
+  bool gathers_at(size_t level, size_t digit) const {
+    return !to_root_ || digit == grid_.digit(static_cast<size_t>(s_.root), level);
+  }
+
+  size_t digit(size_t level) const { return grid_.digit(self_, level); }
+  size_t peer(size_t level, size_t digit) const { return grid_.peer(self_, level, digit); }
+  // Index of a member in this rank's group on a level.
+  size_t index(size_t level, size_t member) const {
+    size_t i = 0;
+    while (groups_[level][i] != member) ++i;
+    return i;
+  }
+
+  const Shape& s_;
+  const Grid grid_;
+  const size_t levels_;
+  const bool scatters_, gathers_, to_root_;
+  const bool by_message_;  // cut into a shard for each rank; else ranks have one each
+  const Format gathered_;
+  const size_t self_;
+  std::vector<std::vector<size_t>> groups_;  // of this rank, by level
+};
+
+// Elements of whole blocks of any format, in many levels.
+inline size_t quantum_of_levels(const Shape& shape) {
+  return std::max(shape.quantum(), shape.outer.packing.quantum);
+}
+
+// Max elements of a rank's shard of a message, in many levels: parameters of the shards of a row
+// lie side by side in whole words.
+size_t shard_of_row(const Shape& shape);
+
+// Collective whose ranks have shards of their own bodies, whatever the number of levels.
+Plan in_shards(Collective collective, const char* algorithm, const Shape& shape, Grid grid);
+
+}  // namespace terse::plan
