@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
+#include "plan/grid.h"
 #include "plan/link.h"
 
 namespace terse::model {
@@ -61,25 +63,51 @@ plan::Traffic native_to_root(Collective collective, size_t bytes, int root, cons
   return {parts(neighbours) + parts(others), parts(others)};
 }
 
-// Traffic to the root of an algorithm's plans. Nodes beyond the root's are as the next one is.
+// A node, and how many others send the root's node as much as it does; on no other node does any
+// rank.
+struct Senders {
+  int node;
+  size_t number;
+};
+
+// In levels those that differ from the root in one digit alone; else all are as the next one is.
+std::vector<Senders> senders_to(int root, const plan::Algorithm& algorithm, const Topology& t) {
+  if (!algorithm.groups)
+    return {{(t.node[root] + 1) % t.nodes(), static_cast<size_t>(t.nodes()) - 1}};
+  const std::vector<size_t> radices = plan::radices_of(t);
+  const plan::Grid grid(t, radices);
+  const auto self = static_cast<size_t>(root);
+  std::vector<Senders> all;
+  for (size_t level = 1; level < grid.levels(); ++level) {
+    const size_t other = (grid.digit(self, level) + 1) % grid.radix(level);
+    all.push_back({t.node[grid.peer(self, level, other)], grid.radix(level) - 1});
+  }
+  return all;
+}
+
+// Traffic to the root of an algorithm's plans.
 plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
   const Topology& t = shape.topology;
-  const int home = t.node[shape.root], next = (home + 1) % t.nodes();
+  const int home = t.node[shape.root];
+  std::vector<Senders> senders = senders_to(shape.root, algorithm, t);
+  senders.push_back({home, 1});
   plan::Traffic in;
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    const bool from_home = t.node[rank] == home;
-    if (rank == shape.root || (!from_home && t.node[rank] != next)) continue;
-    shape.rank = rank;
-    const plan::Plan plan = algorithm.build(shape);
-    for (size_t peer = 0; peer < plan.wire_to.size(); ++peer) {
-      const size_t bytes = plan.wire_to[peer];
-      if (from_home && peer == static_cast<size_t>(shape.root)) in.bytes += bytes;
-      if (!from_home && t.node[peer] == home)
-        in += {bytes * (t.nodes() - 1), bytes * (t.nodes() - 1)};
+  for (const Senders& from : senders)
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      if (rank == shape.root || t.node[rank] != from.node) continue;
+      shape.rank = rank;
+      const plan::Plan plan = algorithm.build(shape);
+      for (size_t peer = 0; peer < plan.wire_to.size(); ++peer) {
+        const size_t bytes = plan.wire_to[peer] * from.number;
+        if (from.node == home && peer == static_cast<size_t>(shape.root)) in.bytes += bytes;
+        if (from.node != home && t.node[peer] == home) in += {bytes, bytes};
+      }
     }
-  }
   return in;
 }
+
+// Computes of a step that a GPU does by one launch (kernels/device/batch.h).
+constexpr size_t kComputesPerLaunch = 32;
 
 // Work of a rank for a plan in one chunk.
 struct Work {
@@ -100,6 +128,8 @@ Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& sh
   const plan::Plan plan = algorithm.build(shape);
   Work work{.steps = plan.steps.size() + (shape.draws() ? 1 : 0)};  // it looks first
   for (const plan::Step& step : plan.steps) {
+    if (p.gpu && !step.compute.empty())
+      work.steps += (step.compute.size() - 1) / kComputesPerLaunch;
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
       work.latencies += latency(p, exchange(step, shape.rank, t));

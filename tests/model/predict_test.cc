@@ -258,6 +258,37 @@ TEST(Predict, ThereAreAsManyChunksAsThePlanHas) {
   }
 }
 
+// Of 64 ranks 63 bodies are packed, one is summed and 64 are unpacked: a launch has up to 32.
+TEST(Predict, AGpuTakesALaunchForEach32Bodies) {
+  Profile launches{.within = Link{0, 1e300}, .launch = 1, .coding = {1e300, 1e300}};
+  Shape s = shape(1, 64);
+  s.count = 64 * 64;
+  EXPECT_DOUBLE_EQ(seconds_of(s, "twoshot", launches), 5);
+  launches.gpu = true;
+  EXPECT_DOUBLE_EQ(seconds_of(s, "twoshot", launches), 5 + 1 + 1);
+}
+
+// The root's link has what all ranks send to its node, whichever levels they are on.
+TEST(Predict, ARootsLinkHasWhatAllSendIt) {
+  const Profile link{.within = Link{0, 1e300}, .between = Link{0, 1}, .coding = {1e300, 1e300}};
+  for (const char* name : {"hierarchical", "multilevel"})
+    for (const int root : {0, 5, 31}) {
+      Shape s = shape(16, 2);
+      s.count = 32 * 64;
+      s.root = root;
+      const Algorithm& a = algorithm(Collective::kReduce, name);
+      size_t bytes = 0;
+      for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
+        const std::vector<size_t> to = a.build(s).wire_to;
+        for (size_t peer = 0; peer < to.size(); ++peer)
+          if (s.topology.node[peer] == root / 2 && s.rank / 2 != root / 2) bytes += to[peer];
+      }
+      s.rank = root;
+      EXPECT_DOUBLE_EQ(estimate(link, a, s, "int8").seconds, static_cast<double>(bytes))
+          << name << " " << root;
+    }
+}
+
 TEST(Predict, CodecsHaveRatesOfTheirOwn) {
   Profile p = kMachine;
   p.codecs["int4"] = {2 * kEncode, 4 * kDecode};
