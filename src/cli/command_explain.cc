@@ -27,7 +27,7 @@ namespace {
 struct ExplainOptions {
   std::string collective = "allreduce", dtype = "float32", op = "sum", bytes = "64M", name,
               tag = "0";
-  int ranks = 8, nodes = 1;
+  int ranks = 8, nodes = 1, pods = 1;
   std::string policy, scheme, bandwidth;
   MachineOptions machine;
 };
@@ -368,7 +368,10 @@ bool is_too_small_in_steps(const Call& call, const Policy& policy, const Decisio
 void explain(const ExplainOptions& o) {
   if (o.nodes > o.ranks)
     refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
-  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes);
+  if (o.pods > 1 && (o.nodes % o.pods != 0 || o.nodes == o.pods))
+    refuse("{} cannot be in {} of equally many, and more than one", counted(o.nodes, "node"),
+           counted(o.pods, "pod"));
+  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes, o.pods);
   const AskedMachine machine = asked_machine(o.machine, topology);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);
@@ -450,6 +453,9 @@ void add_explain(CLI::App& app) {
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
   c->add_option("--nodes", o->nodes, "Hosts that the ranks are on")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
+  c->add_option("--pods", o->pods, "Pods that the nodes are in (TERSE_POD)")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
   add_machine_options(*c, o->machine);

@@ -21,7 +21,7 @@ struct PlanRequest {
   std::string collective = "allreduce", scheme = "int8";
   size_t count = 1 << 20;
   size_t element_bytes = 4;
-  int ranks = 4, rank = 0, root = 0, nodes = 1;
+  int ranks = 4, rank = 0, root = 0, nodes = 1, pods = 1;
   bool gpu = false, fused = false;
 };
 
@@ -70,6 +70,9 @@ void explain_plan(const PlanRequest& r) {
     if (rank >= r.ranks) refuse("{} is not one of {}", rank, counted(r.ranks, "rank"));
   if (r.nodes > r.ranks)
     refuse("{} cannot be on {}", counted(r.ranks, "rank"), counted(r.nodes, "node"));
+  if (r.pods > 1 && (r.nodes % r.pods != 0 || r.nodes == r.pods))
+    refuse("{} cannot be in {} of equally many, and more than one", counted(r.nodes, "node"),
+           counted(r.pods, "pod"));
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   if (plan::is_point_to_point(collective) && codec::descriptor(scheme.spec.codec).codebook)
@@ -82,7 +85,7 @@ void explain_plan(const PlanRequest& r) {
   const plan::Shape shape =
       shape_of(scheme.forms(), r.count, r.element_bytes, {r.ranks, r.rank, r.root},
                {chunk_policy_of(settings(), plan::default_chunk_policy(r.gpu)),
-                plan::even_topology(r.ranks, r.nodes)});
+                plan::even_topology(r.ranks, r.nodes, r.pods)});
   require_feasible(collective, shape, false);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   // Differences, as of most calls.
@@ -119,6 +122,9 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(0, kMaxRanks - 1))
       ->capture_default_str();
   plan->add_option("--nodes", request->nodes, "Hosts that the ranks are on")
+      ->check(CLI::Range(1, kMaxRanks))
+      ->capture_default_str();
+  plan->add_option("--pods", request->pods, "Pods that the nodes are in (TERSE_POD)")
       ->check(CLI::Range(1, kMaxRanks))
       ->capture_default_str();
   plan->add_flag("--gpu", request->gpu, "Cut into chunks as for GPUs, not for hosts");

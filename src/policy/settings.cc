@@ -198,6 +198,10 @@ constexpr Variable kVariables[] = {
     {"TERSE_NODE", Ranks::kMayDiffer,
      "name of the node, in place of NCCL_HOSTID, for terse alone: several machines may be one node",
      [](std::string_view text, Settings& s) { s.node = text; }},
+    {"TERSE_POD", Ranks::kMayDiffer,
+     "name of the pod (rack, rail group, region) that the node is in: with many levels its nodes "
+     "exchange first, and what goes to other pods is that much less",
+     [](std::string_view text, Settings& s) { s.pod = text; }},
 };
 
 // Variables in which launchers number processes.

@@ -38,6 +38,7 @@ struct Settings {
   std::string nccl;               // empty: the program's
   std::string cuda_module;        // empty: the one beside terse's own library
   std::string node;               // name of the node; empty: the machine's name and boot id
+  std::string pod;                // name of the node's pod; empty: none
   std::optional<uint64_t> meter;  // times one in n compressed calls, 0: none; empty: by machine
   uint64_t verify = 0;            // also runs one in n calls of all ranks natively; 0: none
   bool observe = false;           // all calls stay native, and the report says what would be

@@ -196,6 +196,43 @@ TEST(Multilevel, GivesTheReferenceBytesOnEveryRank) {
   }
 }
 
+// Nodes 0 and 2 are in one pod, 1 and 3 in the other one: they count pod by pod.
+TEST(Multilevel, ExchangesInPodsFirst) {
+  std::vector<Settings> own = settings_on({0, 0, 1, 1, 2, 2, 3, 3}, 0);
+  for (int rank = 0; rank < 8; ++rank) own[rank].pod = rank / 2 % 2 == 0 ? "even" : "odd";
+  Call call{.scheme = parse_scheme("int4:round=stochastic"), .count = 1 << 18};
+  call.node = {0, 0, 2, 2, 1, 1, 3, 3};
+  call.groups = {2, 2};
+  call.ordinal = next_ordinal();
+  std::vector<Bytes> sent;
+  for (int rank = 0; rank < 8; ++rank)
+    sent.push_back(gaussian(call.count, call.datatype, 200 + rank));
+  const std::vector<Bytes> wanted = expected(call, sent);
+  run_ranks(8, [&](int rank, ncclComm_t comm) {
+    terse::communicator(comm, own[rank]);
+    Bytes out(sent[rank].size());
+    run(call, sent[rank].data(), out.data(), comm);
+    EXPECT_EQ(out, wanted[rank]) << "rank " << rank;
+    release_communicator(comm, false);
+  });
+}
+
+TEST(Multilevel, GoesWithoutPodsThatOneRankNamesNot) {
+  std::vector<Settings> own = settings_on({0, 0, 1, 1, 2, 2, 3, 3}, 0);
+  for (int rank = 0; rank < 7; ++rank) own[rank].pod = "even";
+  next_ordinal();
+  run_ranks(8, [&](int rank, ncclComm_t comm) {
+    const auto state = terse::communicator(comm, own[rank]);
+    Call call{.scheme = parse_scheme("int8"), .count = 1 << 16};
+    const Bytes in = gaussian(call.count, call.datatype, 200 + rank);
+    Bytes out(in.size());
+    run(call, in.data(), out.data(), comm);
+    EXPECT_EQ(state->routing().topology().pod_nodes, 0);
+    EXPECT_EQ(state->current_stats().calls, 1u);
+    release_communicator(comm, false);
+  });
+}
+
 // Of the others some have no message of the rank whose call differs, but of those that have one.
 TEST(Multilevel, AnotherCallOfOneRankIsFoundByAll) {
   for (const char* scheme : {"int8:algo=hierarchical", "int8:algo=multilevel"}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -20,9 +21,10 @@ struct Hello {
   uint64_t leader = 0;    // set by rank 0
   uint64_t identity = 0;  // set by rank 0; no other communicator's
   uint64_t host = 0;
+  uint64_t pod = 0;       // hash of its name; 0: none
   uint64_t gigabits = 0;  // of the host's network; 0: unknown
   SettingsDigest settings;
-  WireText<112> scheme;  // named by the caller
+  WireText<104> scheme;  // named by the caller
   WireText<80> name;     // of the communicator, if the policy goes by it
   WireText<56> device;   // name of the GPU
 };
@@ -38,9 +40,9 @@ constexpr uint64_t kLayout<SettingsDigest> = layout_of(
     &SettingsDigest::profile, &SettingsDigest::levels, &SettingsDigest::numbers);
 template <>
 constexpr uint64_t kLayout<Hello> = layout_of("Hello", &Hello::ordinal, &Hello::leader,
-                                              &Hello::identity, &Hello::host, &Hello::gigabits,
-                                              &Hello::settings, &Hello::scheme, &Hello::name,
-                                              &Hello::device);
+                                              &Hello::identity, &Hello::host, &Hello::pod,
+                                              &Hello::gigabits, &Hello::settings, &Hello::scheme,
+                                              &Hello::name, &Hello::device);
 
 namespace {
 
@@ -98,14 +100,18 @@ class Handshake {
     vote_.each_rank([&](int r) { compare_settings(r); });
     vote_.each_rank([&](int r) { compare_scheme(r, all); });
     std::optional<model::Profile> nearest;
-    if (numbers_comm_) nearest = nearest_profile_or_fail();
+    plan::Topology topology;
+    if (numbers_comm_) {
+      topology = this->topology();
+      nearest = nearest_profile_or_fail(topology);
+    }
     agreed_ = true;
     if (numbers_comm_) {
       const Hello& leader = vote_.of(0);
       c_.agreed().conclude(leader.ordinal, leader.leader, leader.identity);
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.memory().adopt(std::move(control_buffer_));
-      c_.routing().plans().learn(topology());
+      c_.routing().plans().learn(std::move(topology));
       const auto& own = c_.settings.profile;
       c_.routing().learn(std::move(nearest), own ? &*own : nullptr);
       for (const Rule& rule : c_.settings.policy.rules)
@@ -124,8 +130,11 @@ class Handshake {
   // Loads first: nothing is posted if that fails.
   Hello hello() const {
     load();
-    Hello mine{.host = host_hash(c_.settings), .settings = SettingsDigest(c_.settings)};
-    if (scheme_ != nullptr) mine.scheme = WireText<112>(print_scheme(without_seed(*scheme_)));
+    const std::string& pod = c_.settings.pod;
+    Hello mine{.host = host_hash(c_.settings),
+               .pod = pod.empty() ? 0 : fingerprint(pod),
+               .settings = SettingsDigest(c_.settings)};
+    if (scheme_ != nullptr) mine.scheme = WireText<104>(print_scheme(without_seed(*scheme_)));
     if (numbers_comm_ && c_.backend.is_gpu()) {
       mine.device = WireText<56>(c_.backend.device_name());
       mine.gigabits = network_gigabits();
@@ -171,16 +180,22 @@ class Handshake {
   }
 
   plan::Topology topology() const {
-    std::vector<uint64_t> hosts;
-    for (const Hello& hello : vote_.all()) hosts.push_back(hello.host);
-    return plan::topology_of(hosts);
+    std::vector<uint64_t> hosts, pods;
+    for (const Hello& hello : vote_.all()) {
+      hosts.push_back(hello.host);
+      pods.push_back(hello.pod);
+    }
+    plan::Topology topology = plan::topology_of(hosts);
+    const std::string why = plan::put_into_pods(pods, &topology);
+    if (!why.empty() && c_.rank == 0) c_.log(LogLevel::kInfo, "TERSE_POD is ignored: {}", why);
+    return topology;
   }
 
   // Built-in profile, if the settings have none. Throws Error if rules with auto need one.
-  std::optional<model::Profile> nearest_profile_or_fail() const {
+  std::optional<model::Profile> nearest_profile_or_fail(const plan::Topology& topology) const {
     if (c_.settings.profile) return {};
     std::optional<model::Profile> nearest;
-    if (!c_.settings.no_profile) nearest = nearest_profile(machine(), topology());
+    if (!c_.settings.no_profile) nearest = nearest_profile(machine(), topology);
     if (!nearest && c_.settings.policy.chooses())
       c_.fail(ncclInvalidArgument, "auto needs a profile: {}", kProfileHint);
     return nearest;
