@@ -366,12 +366,7 @@ bool is_too_small_in_steps(const Call& call, const Policy& policy, const Decisio
 }
 
 void explain(const ExplainOptions& o) {
-  if (o.nodes > o.ranks)
-    refuse("{} cannot be on {}", counted(o.ranks, "rank"), counted(o.nodes, "node"));
-  if (o.pods > 1 && (o.nodes % o.pods != 0 || o.nodes == o.pods))
-    refuse("{} cannot be in {} of equally many, and more than one", counted(o.nodes, "node"),
-           counted(o.pods, "pod"));
-  const plan::Topology topology = plan::even_topology(o.ranks, o.nodes, o.pods);
+  const plan::Topology topology = topology_of(o.ranks, o.nodes, o.pods);
   const AskedMachine machine = asked_machine(o.machine, topology);
   const Policy policy = policy_of(o);
   const Request request = request_of(o);

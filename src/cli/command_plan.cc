@@ -68,11 +68,7 @@ void explain_plan(const PlanRequest& r) {
     refuse("delta is for allgather: {} goes to NCCL as it is", r.collective);
   for (const int rank : {r.rank, r.root})
     if (rank >= r.ranks) refuse("{} is not one of {}", rank, counted(r.ranks, "rank"));
-  if (r.nodes > r.ranks)
-    refuse("{} cannot be on {}", counted(r.ranks, "rank"), counted(r.nodes, "node"));
-  if (r.pods > 1 && (r.nodes % r.pods != 0 || r.nodes == r.pods))
-    refuse("{} cannot be in {} of equally many, and more than one", counted(r.nodes, "node"),
-           counted(r.pods, "pod"));
+  const plan::Topology topology = topology_of(r.ranks, r.nodes, r.pods);
   if (plan::is_point_to_point(collective) && r.root == r.rank)
     refuse("a message from rank {} to itself goes to NCCL as it is", r.rank);
   if (plan::is_point_to_point(collective) && codec::descriptor(scheme.spec.codec).codebook)
@@ -84,8 +80,7 @@ void explain_plan(const PlanRequest& r) {
   require_valid(settings());
   const plan::Shape shape =
       shape_of(scheme.forms(), r.count, r.element_bytes, {r.ranks, r.rank, r.root},
-               {chunk_policy_of(settings(), plan::default_chunk_policy(r.gpu)),
-                plan::even_topology(r.ranks, r.nodes, r.pods)});
+               {chunk_policy_of(settings(), plan::default_chunk_policy(r.gpu)), topology});
   require_feasible(collective, shape, false);
   const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
   // Differences, as of most calls.

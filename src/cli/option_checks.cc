@@ -15,6 +15,14 @@ void require_valid_with(const std::vector<Variable>& variables) {
   }));
 }
 
+plan::Topology topology_of(int ranks, int nodes, int pods) {
+  if (nodes > ranks) refuse("{} cannot be on {}", counted(ranks, "rank"), counted(nodes, "node"));
+  if (pods > 1 && (nodes % pods != 0 || nodes == pods))
+    refuse("{} cannot be in {} of equally many, and more than one", counted(nodes, "node"),
+           counted(pods, "pod"));
+  return plan::even_topology(ranks, nodes, pods);
+}
+
 void require_few_on_a_node(const plan::Shape& s, double most) {
   const double parts = static_cast<double>(std::ranges::max(s.topology.size)) * s.ranks;
   if (s.topology.nodes() > 1 && parts > most)

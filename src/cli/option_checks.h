@@ -71,6 +71,9 @@ struct Variable {
 // Checks the settings with these in place of the environment's. Throws Error.
 void require_valid_with(const std::vector<Variable>& variables);
 
+// Topology of ranks spread over nodes, and these over pods. Refuses what cannot be.
+plan::Topology topology_of(int ranks, int nodes, int pods);
+
 // Refuses a call whose plan would be too long to be made, or to be predicted by the plans of all
 // ranks of a node, if a root receives.
 void require_feasible(plan::Collective collective, const plan::Shape& shape, bool predicted);

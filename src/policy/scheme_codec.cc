@@ -49,17 +49,26 @@ codec::Spec finish_other(std::string_view text, SchemeDraft other, const codec::
   return found;
 }
 
+// Requirements of the formats of some levels, by the key that names one.
+void require_own_grids(std::string_view text, std::string_view key, const SchemeDraft& draft,
+                       const SchemeDraft& other) {
+  if (draft.shares_grid() || other.shares_grid())
+    refuse_scheme(text, "{} is not for {}: all ranks have one grid, whatever the nodes", key,
+                  draft.shares_grid() ? draft.name : other.name);
+}
+void require_no_codebook(std::string_view text, std::string_view key, const SchemeDraft& other) {
+  if (has_codebook(other.name))
+    refuse_scheme(text, "{} is not for {}: the ranks hold levels of what goes between nodes", key,
+                  other.name);
+}
+
 Intra finish_intra(std::string_view text, const SchemeDraft& draft, const codec::Spec& spec) {
   SchemeDraft other = draft;
   const bool off = draft.intra == "off";
   if (!off) parse_codec(text, *draft.intra, other);
-  if (draft.shares_grid() || other.shares_grid())
-    refuse_scheme(text, "intra is not for {}: all ranks have one grid, whatever the nodes",
-                  draft.shares_grid() ? draft.name : other.name);
+  require_own_grids(text, "intra", draft, other);
   if (off) return {.off = true};
-  if (has_codebook(other.name))
-    refuse_scheme(text, "intra is not for {}: the ranks hold levels of what goes between nodes",
-                  other.name);
+  require_no_codebook(text, "intra", other);
   const codec::Spec within = finish_other(text, std::move(other), spec, "within a node");
   if (within == spec) return {};
   return {.spec = within};
@@ -85,12 +94,8 @@ std::optional<codec::Spec> finish_outer(std::string_view text, const SchemeDraft
                                         const codec::Spec& spec) {
   SchemeDraft other = draft;
   parse_codec(text, *draft.outer, other);
-  if (draft.shares_grid() || other.shares_grid())
-    refuse_scheme(text, "outer is not for {}: all ranks have one grid, whatever the nodes",
-                  draft.shares_grid() ? draft.name : other.name);
-  if (has_codebook(other.name))
-    refuse_scheme(text, "outer is not for {}: the ranks hold levels of what goes between nodes",
-                  other.name);
+  require_own_grids(text, "outer", draft, other);
+  require_no_codebook(text, "outer", other);
   const codec::Spec outer = finish_other(text, std::move(other), spec, "between groups of nodes");
   return outer == finer_of(spec) ? std::nullopt : std::optional(outer);
 }
