@@ -74,8 +74,7 @@ struct Senders {
 std::vector<Senders> senders_to(int root, const plan::Algorithm& algorithm, const Topology& t) {
   if (!algorithm.groups)
     return {{(t.node[root] + 1) % t.nodes(), static_cast<size_t>(t.nodes()) - 1}};
-  const std::vector<size_t> radices = plan::radices_of(t);
-  const plan::Grid grid(t, radices);
+  const plan::Grid grid = plan::grid_of_groups(t);
   const auto self = static_cast<size_t>(root);
   std::vector<Senders> all;
   for (size_t level = 1; level < grid.levels(); ++level) {

@@ -27,13 +27,18 @@ Answer in_one_step(const Shape& s, Algo wish, const char* of_two) {
 
 Answer in_two_steps(const Shape&, Algo) { return {true, "a large message: bytes count"}; }
 
+// Returns why collectives do not go in levels on a topology; null: they may.
+const char* lacks_levels(const Topology& t) {
+  if (t.nodes() == 0) return "for the nodes are not known";
+  if (t.nodes() == 1) return "for all ranks are on one node";
+  return t.is_alike() ? nullptr : "for the nodes have different numbers of ranks";
+}
+
 // Condition of two levels: ranks share links.
 Answer in_two_levels(const Shape& s, Algo) {
   const Topology& t = s.topology;
-  if (t.nodes() == 0) return {false, "for the nodes are not known"};
-  if (t.nodes() == 1) return {false, "for all ranks are on one node"};
+  if (const char* why = lacks_levels(t)) return {false, why};
   if (t.nodes() == s.ranks) return {false, "for each node has one rank"};
-  if (!t.is_grid()) return {false, "for the nodes have different numbers of ranks"};
   return {true, fmt::format("{} nodes of {} ranks: the fewest bytes between them", t.nodes(),
                             t.size.front())};
 }
@@ -55,16 +60,13 @@ size_t shard_bytes(const Shape& s, Collective collective) {
 template <Collective collective>
 Answer in_many_levels(const Shape& s, Algo wish) {
   const Topology& t = s.topology;
-  if (t.nodes() == 0) return {false, "for the nodes are not known"};
-  if (t.nodes() == 1) return {false, "for all ranks are on one node"};
-  if (!t.is_alike()) return {false, "for the nodes have different numbers of ranks"};
+  if (const char* why = lacks_levels(t)) return {false, why};
   const std::vector<size_t> radices = radices_of(t);
   if (radices.size() == 1)
     return {false, fmt::format("for {} nodes are no groups of equally many", t.nodes())};
   // A row of short shards is padding, for the most part.
-  const bool is_padded = traits(collective).send.per_rank || traits(collective).recv.per_rank
-                             ? s.bytes(Format::kPacked, s.count) < kMinShardOfRows
-                             : false;
+  const bool is_padded = (traits(collective).send.per_rank || traits(collective).recv.per_rank) &&
+                         s.bytes(Format::kPacked, s.count) < kMinShardOfRows;
   const bool is_finer = traits(collective).reduces && s.outer.format == Format::kOuterPacked;
   const bool is_short = !is_finer || shard_bytes(s, collective) <= kMaxShardOfGroups;
   return {wish != Algo{} || (are_worth_it(radices, t) && is_short && !is_padded),

@@ -106,19 +106,7 @@ size_t row(const Shape& s, const Shards& shards, std::span<const size_t> numbers
   return length == 0 ? 0 : row(s, length, count(0), count(numbers[length - 1]), format);
 }
 
-// Format of what is sent on a level to be summed.
-Format scattered(const Shape& s, size_t level) {
-  if (level == 0) return s.within.format;
-  return level == 1 ? Format::kPacked : s.outer.format;
-}
-
 Traffic on(size_t level, size_t bytes) { return level == 0 ? within(bytes) : between(bytes); }
-
-Grid two_levels(const Shape& s) { return Grid(s.topology); }
-Grid many_levels(const Shape& s) {
-  const std::vector<size_t> radices = radices_of(s.topology);
-  return Grid(s.topology, radices);
-}
 
 // Message in shards, to ranks in levels.
 class Rows {
@@ -145,7 +133,7 @@ class Rows {
     Traffic sent;
     for (size_t level = 0; level < grid_.levels(); ++level)
       for (const size_t peer : grid_.group(self(), level))
-        if (peer != self()) sent += on(level, row(peer, level, cost::scattered(s_, level)));
+        if (peer != self()) sent += on(level, row(peer, level, scattered_format(s_, level)));
     return sent;
   }
 
@@ -201,7 +189,7 @@ Cost all_gather(const Shape& s, const Grid& grid) {
 }
 
 Cost reduce_scatter(const Shape& s, const Grid& grid) {
-  return of_shards(s, grid, [&](size_t level) { return scattered(s, level); });
+  return of_shards(s, grid, [&](size_t level) { return scattered_format(s, level); });
 }
 
 // Bytes of codes on a shared grid.
@@ -261,14 +249,16 @@ Cost shared_from_root(const Shape& s) {
   return {2, sent};
 }
 
-Cost hierarchical_all_reduce(const Shape& s) { return all_reduce(s, two_levels(s)); }
-Cost hierarchical_reduce(const Shape& s) { return reduce(s, two_levels(s)); }
-Cost hierarchical_all_gather(const Shape& s) { return all_gather(s, two_levels(s)); }
-Cost hierarchical_reduce_scatter(const Shape& s) { return reduce_scatter(s, two_levels(s)); }
-Cost multilevel_all_reduce(const Shape& s) { return all_reduce(s, many_levels(s)); }
-Cost multilevel_reduce(const Shape& s) { return reduce(s, many_levels(s)); }
-Cost multilevel_all_gather(const Shape& s) { return all_gather(s, many_levels(s)); }
-Cost multilevel_reduce_scatter(const Shape& s) { return reduce_scatter(s, many_levels(s)); }
+Cost hierarchical_all_reduce(const Shape& s) { return all_reduce(s, Grid(s.topology)); }
+Cost hierarchical_reduce(const Shape& s) { return reduce(s, Grid(s.topology)); }
+Cost hierarchical_all_gather(const Shape& s) { return all_gather(s, Grid(s.topology)); }
+Cost hierarchical_reduce_scatter(const Shape& s) { return reduce_scatter(s, Grid(s.topology)); }
+Cost multilevel_all_reduce(const Shape& s) { return all_reduce(s, grid_of_groups(s.topology)); }
+Cost multilevel_reduce(const Shape& s) { return reduce(s, grid_of_groups(s.topology)); }
+Cost multilevel_all_gather(const Shape& s) { return all_gather(s, grid_of_groups(s.topology)); }
+Cost multilevel_reduce_scatter(const Shape& s) {
+  return reduce_scatter(s, grid_of_groups(s.topology));
+}
 
 Cost hierarchical_broadcast(const Shape& s) {
   const RootedGrid grid(s.topology, s.root);

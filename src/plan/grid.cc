@@ -84,6 +84,11 @@ std::vector<size_t> radices_of(const Topology& t) {
   return radices;
 }
 
+Grid grid_of_groups(const Topology& t) {
+  const std::vector<size_t> radices = radices_of(t);
+  return Grid(t, radices);
+}
+
 bool are_worth_it(std::span<const size_t> radices, const Topology& t) {
   return t.pod_nodes != 0 || cost_in_peers(radices) < cost_in_peers(std::array{t.size.size()});
 }

@@ -80,6 +80,9 @@ constexpr size_t kPeersPerLevel = 14;
 std::vector<size_t> radices_of(const Topology& topology);
 std::vector<size_t> radices_of(size_t nodes);
 
+// Levels of a topology by these radices.
+Grid grid_of_groups(const Topology& topology);
+
 // Returns true if the radices are those of pods, or cost less than one level for all nodes.
 bool are_worth_it(std::span<const size_t> radices, const Topology& topology);
 

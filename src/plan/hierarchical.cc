@@ -78,9 +78,8 @@ class Hierarchical : InLevels {
         if (format != Format::kRaw)
           out_[level] = slots_.add(rows, format, slots(level == 0 ? 0 : 1));
         if (grid_.radix(level) > 1) in_[level] = slots_.add(rows, format, slots(0));
-        if (level == 0 && sums_of_repacking() != 0)
-          sums_ = slots_.add_sums({1, sums_of_repacking()});
       }
+      if (const size_t sums = sums_of_repacking(); sums != 0) sums_ = slots_.add_sums({1, sums});
     }
     if (gathers_)
       shares_ = slots_.add({grid_.places(), grid_.nodes()}, gathered_,

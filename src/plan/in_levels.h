@@ -23,6 +23,12 @@ inline Neighbours at_distance(size_t distance, size_t self, size_t n) {
   return {(self + distance) % n, (self + n - distance) % n};
 }
 
+// Format of what is sent on a level to be summed. Where nodes have one rank nothing is on the node.
+inline Format scattered_format(const Shape& s, size_t level) {
+  if (level == 0) return s.topology.size.front() == 1 ? Format::kRaw : s.within.format;
+  return level == 1 ? Format::kPacked : s.outer.format;
+}
+
 // A rank's part in a collective of a grid.
 class InLevels {
  public:
@@ -50,10 +56,7 @@ class InLevels {
   }
 
   // Format of what is sent on a level to be summed, and of the level's sums.
-  Format scattered(size_t level) const {
-    if (level == 0) return grid_.places() == 1 ? Format::kRaw : s_.within.format;
-    return level == 1 ? Format::kPacked : s_.outer.format;
-  }
+  Format scattered(size_t level) const { return scattered_format(s_, level); }
   Format summed(size_t level) const {
     if (level + 1 < levels_) return scattered(level + 1);
     return gathers_ ? gathered_ : Format::kRaw;

@@ -30,8 +30,7 @@ void add_ends_of_each_size(const Topology& t, int from, std::vector<int>* nodes)
 // Nodes that differ from the root's in the lowest digit alone: in many levels a Reduce sends them
 // the most.
 void add_group(int root, const Topology& t, std::vector<int>* nodes) {
-  const std::vector<size_t> radices = radices_of(t);
-  const Grid grid(t, radices);
+  const Grid grid = grid_of_groups(t);
   for (const size_t rank : grid.group(static_cast<size_t>(root), 1)) nodes->push_back(t.node[rank]);
 }
 

@@ -18,8 +18,6 @@ namespace {
 // Section of a body, from one element to another; its parameters begin at a whole word.
 struct Section {
   size_t codes, code_bytes, params, param_bytes;  // offsets in the body
-
-  size_t bytes() const { return code_bytes + param_bytes; }
 };
 
 class InRows : InLevels {
@@ -152,27 +150,16 @@ class InRows : InLevels {
   }
 
   void scatter_rows(Step& step, size_t to, size_t from) const {
-    const size_t shards = grid_.block(0), own = row(digit(0));
-    if (scattered(0) == Format::kRaw) {
-      const auto bytes = [&](size_t position) {
-        return count(position, shards) * s_.element_bytes;
-      };
-      const auto push = [&](size_t place, bool send, const Place& at, size_t bytes) {
-        if (bytes != 0)
-          step.transfers.push_back({static_cast<int>(peer(0, place)), send, at, bytes});
-      };
-      push(to, true, raw(Region::kSend, row(to)), bytes(row(to)));
-      push(from, false, in_[0][from].place, bytes(own));
-      return;
-    }
-    push_whole(step, peer(0, to), true, out_[0][to], row(to), shards);
-    push_whole(step, peer(0, from), false, in_[0][from], own, shards);
+    const bool is_raw = scattered(0) == Format::kRaw;
+    push_row(step, peer(0, to), true, to,
+             {is_raw ? raw(Region::kSend, row(to)) : out_[0][to].place, scattered(0)});
+    push_row(step, peer(0, from), false, digit(0), in_[0][from]);
   }
 
-  void push_whole(Step& step, size_t peer, bool send, const Body& body, size_t of,
-                  size_t shards) const {
-    const size_t bytes = whole(body.format, of, shards).bytes();
-    if (bytes != 0) step.transfers.push_back({static_cast<int>(peer), send, body.place, bytes});
+  // Message of a whole row, of the ranks at a place.
+  void push_row(Step& step, size_t peer, bool send, size_t place, const Body& body) const {
+    b_.push(step.transfers, static_cast<int>(peer), send, body.place,
+            count(row(place), grid_.block(0)), body.format);
   }
 
   void scatter(Step& step, size_t to, size_t from, size_t level) const {
@@ -244,7 +231,7 @@ class InRows : InLevels {
   // Message of the shards that a rank has before it gathers on a level.
   void gather(Step& step, size_t peer, bool send, size_t of, size_t level) const {
     const size_t place = grid_.digit(of, 0);
-    if (level == 0) return push_whole(step, peer, send, rows_[place], row(place), grid_.block(0));
+    if (level == 0) return push_row(step, peer, send, place, rows_[place]);
     push(step, peer, send, rows_[place],
          section(gathered_, row(place), grid_.block(0), first(of, level), grid_.block(level)));
   }
@@ -268,15 +255,10 @@ class InRows : InLevels {
   size_t done_ = kNone;  // the step before
 };
 
-Grid many_levels(const Shape& s) {
-  const std::vector<size_t> radices = radices_of(s.topology);
-  return Grid(s.topology, radices);
-}
-
 Plan of_message(Collective collective, const char* algorithm, const Shape& s) {
   const Chunks chunks(s, shard_of_row(s), static_cast<size_t>(s.ranks), s.count, 1, 0,
                       quantum_of_levels(s));
-  Grid grid = many_levels(s);
+  Grid grid = grid_of_groups(s.topology);
   if (chunks.count() > 1) return in_shards(collective, algorithm, s, std::move(grid));
   return InRows(collective, algorithm, s, std::move(grid)).build();
 }
@@ -308,11 +290,12 @@ Plan multilevel_reduce(const Shape& s) {
 }
 
 Plan multilevel_reduce_scatter(const Shape& s) {
-  return in_shards(Collective::kReduceScatter, "multilevel ReduceScatter", s, many_levels(s));
+  return in_shards(Collective::kReduceScatter, "multilevel ReduceScatter", s,
+                   grid_of_groups(s.topology));
 }
 
 Plan multilevel_all_gather(const Shape& s) {
-  return in_shards(Collective::kAllGather, "multilevel AllGather", s, many_levels(s));
+  return in_shards(Collective::kAllGather, "multilevel AllGather", s, grid_of_groups(s.topology));
 }
 
 }  // namespace terse::plan
