@@ -16,8 +16,8 @@ namespace terse::test {
 namespace {
 
 // A rank whose terse is another one: of what all versions say alike the number comes first.
-void say_version(Communicator& c, uint64_t version) {
-  std::array<char, kWordsBytes> words{};
+void say_version(Communicator& c, uint32_t version) {
+  std::array<char, kMinWordsBytes> words{};
   std::memcpy(words.data(), &version, sizeof version);
   HostAllGather exchange(c, words.size());
   exchange.post(words);

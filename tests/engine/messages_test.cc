@@ -6,10 +6,12 @@
 #include <barrier>
 #include <chrono>
 #include <future>
+#include <latch>
 #include <random>
 #include <span>
 #include <thread>
 
+#include "own_settings.h"
 #include "ranks.h"
 #include "terse_client.h"
 #include "trials.h"
@@ -315,6 +317,40 @@ TEST(Messages, OfTwoNewSchemesInOppositeOrders) {
     terseRecv(got.data(), 1000, ncclFloat32, 1 - rank, theirs.get(), comm, nullptr);
     ASSERT_EQ(terseGroupEnd(), ncclSuccess) << terseGetLastError();
     EXPECT_EQ(got, std::vector<float>(1000, static_cast<float>(2 - rank)));
+    terseCommRelease(comm);
+  });
+}
+
+// Rank 1 goes on while rank 0 still waits for a third rank, which comes when rank 1 is done.
+TEST(Messages, OfNewSchemesInOppositeOrdersWaitForNoThirdRank) {
+  Settings own = settings();
+  own.timeout_seconds = 1;
+  std::latch second_is_done(1);
+  run_ranks(3, [&](int rank, ncclComm_t comm) {
+    terse::communicator(comm, own);
+    const HostStream stream(false);
+    std::vector<float> sum(1000, 1.0f), data(1000, static_cast<float>(rank + 1)), got(1000);
+    const auto exchange = [&](bool send, int peer, const char* text) {
+      const SchemeHandle scheme(parse_scheme(text));
+      if (send)
+        terseSend(data.data(), 1000, ncclFloat32, peer, scheme.get(), comm, stream.get());
+      else
+        terseRecv(got.data(), 1000, ncclFloat32, peer, scheme.get(), comm, stream.get());
+    };
+    const SchemeHandle int8(parse_scheme("int8"));
+    ASSERT_EQ(terseAllReduce(sum.data(), sum.data(), 1000, ncclFloat32, ncclSum, int8.get(), comm,
+                             stream.get()),
+              ncclSuccess);
+    if (rank == 2) second_is_done.wait();
+    terseGroupStart();
+    if (rank < 2) exchange(true, 1 - rank, rank == 0 ? "int4" : "int6");
+    if (rank < 2) exchange(false, 1 - rank, rank == 0 ? "int6" : "int4");
+    if (rank == 0) exchange(true, 2, "bf16");
+    if (rank == 2) exchange(false, 0, "bf16");
+    EXPECT_EQ(terseGroupEnd(), ncclSuccess) << "rank " << rank << ": " << terseGetLastError();
+    if (rank == 1) second_is_done.count_down();
+    stream.synchronize();
+    EXPECT_EQ(got, std::vector<float>(1000, rank == 0 ? 2.0f : 1.0f));
     terseCommRelease(comm);
   });
 }

@@ -40,6 +40,28 @@ TEST(Votes, OfTwoRanksAreReadByThese) {
   });
 }
 
+// As many bytes as all communicators have room for, whatever the number of their ranks.
+TEST(Votes, MayBeOfTheFirstBytesAlone) {
+  run_ranks(3, [](int rank, ncclComm_t comm) {
+    const CommunicatorPointer c = communicator(comm, settings());
+    using Values = std::array<int, 3>;
+    const Values mine{rank, 10 * rank, -1};
+    std::array<Vote<Values>, 1> votes{
+        Vote<Values>(*c, mine, std::nullopt, true, 2 * sizeof(int))};
+    run_votes(votes, Timeout::kInit);
+    EXPECT_EQ(votes[0].all(), (std::vector<Values>{{0, 0, 0}, {1, 10, 0}, {2, 20, 0}}));
+    release_communicator(comm, true);
+  });
+}
+
+TEST(Votes, HaveRoomInABufferThatStaysSmallWithManyRanks) {
+  EXPECT_EQ(words_bytes(2), kMaxWordsBytes);
+  EXPECT_EQ(words_bytes(1024), kMaxWordsBytes);
+  EXPECT_EQ(words_bytes(4096), 256u);
+  EXPECT_EQ(words_bytes(1 << 20), kMinWordsBytes);
+  EXPECT_EQ(1 + kMinWordsBytes, 64u) << "with the mark of the control buffer";
+}
+
 struct Cast {
   uint64_t content;
 };

@@ -14,7 +14,7 @@ constexpr char kSaid = 1;
 }  // namespace
 
 ControlBuffer::ControlBuffer(Backend& backend, int slots, size_t most)
-    : backend_(backend), slots_(slots) {
+    : backend_(backend), slots_(slots), most_(most) {
   stream_ = backend_.create_stream(nullptr);
   try {
     memory_ = static_cast<char*>(backend_.allocate((1 + most) * (static_cast<size_t>(slots) + 1)));

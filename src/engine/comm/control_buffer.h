@@ -20,6 +20,8 @@ class ControlBuffer {
   // Sets this rank's next words: as many bytes on all ranks, at most `most`.
   void post(std::span<const char> words);
 
+  size_t max_bytes() const { return most_; }  // of words
+
   // Memory of the backend that NCCL moves on stream(): slot_bytes() of each rank.
   Stream stream() const { return stream_; }
   size_t slot_bytes() const { return bytes_; }
@@ -42,6 +44,7 @@ class ControlBuffer {
 
   Backend& backend_;
   const int slots_;
+  const size_t most_;
   size_t bytes_ = 0;        // of each rank this time: a mark, and its words
   std::vector<char> all_;   // by slot
   std::vector<char> said_;  // this rank's words, on their way to the backend's memory

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -15,22 +16,42 @@
 namespace terse {
 namespace {
 
-// Vote of a rank at an agreement.
-struct Hello {
-  uint64_t ordinal = 0;   // counted by rank 0
-  uint64_t leader = 0;    // set by rank 0
-  uint64_t identity = 0;  // set by rank 0; no other communicator's
-  uint64_t host = 0;
-  uint64_t pod = 0;       // hash of its name; 0: none
-  uint64_t gigabits = 0;  // of the host's network; 0: unknown
+// What must be alike on all ranks, in full: compared where hashes of it differ.
+struct Details {
   SettingsDigest settings;
   WireText<104> scheme;  // named by the caller
   WireText<80> name;     // of the communicator, if the policy goes by it
-  WireText<56> device;   // name of the GPU
 };
+
+// Vote of a rank at an agreement: with all else in 64 bytes, as thousands of ranks vote at once.
+#pragma pack(push, 1)
+struct Hello {
+  uint64_t settings = 0;  // hash of the settings, and of the communicator's name
+  uint64_t scheme = 0;    // hash
+  uint64_t host = 0;      // hash
+  uint64_t identity = 0;  // set by rank 0; no other communicator's
+  uint32_t ordinal = 0;   // counted by rank 0
+  uint32_t leader = 0;    // set by rank 0
+  uint32_t pod = 0;       // hash of its name; 0: none
+  uint32_t device = 0;    // hash of the GPU's name; 0: none
+  uint32_t gigabits = 0;  // of the host's network; 0: unknown
+  std::array<uint8_t, 3> unused = {};
+};
+#pragma pack(pop)
 // Requires that all versions have the same size, so that ranks of different ones can meet and say
 // so.
-static_assert(sizeof(Hello) == kVoteBytes);
+static_assert(sizeof(Hello) == kMinVoteBytes);
+
+// Hash that is not 0; 0: of no text.
+uint32_t short_hash(std::string_view text) {
+  return text.empty() ? 0 : static_cast<uint32_t>(fingerprint(text) >> 32) | 1;
+}
+
+template <class T>
+std::string_view bytes_of(const T& value) {
+  static_assert(std::has_unique_object_representations_v<T>);
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
 
 }  // namespace
 
@@ -39,10 +60,14 @@ constexpr uint64_t kLayout<SettingsDigest> = layout_of(
     "SettingsDigest", &SettingsDigest::variables, &SettingsDigest::error, &SettingsDigest::policy,
     &SettingsDigest::profile, &SettingsDigest::levels, &SettingsDigest::numbers);
 template <>
-constexpr uint64_t kLayout<Hello> = layout_of("Hello", &Hello::ordinal, &Hello::leader,
-                                              &Hello::identity, &Hello::host, &Hello::pod,
-                                              &Hello::gigabits, &Hello::settings, &Hello::scheme,
-                                              &Hello::name, &Hello::device);
+constexpr uint64_t kLayout<Details> = layout_of("Details", &Details::settings, &Details::scheme,
+                                                &Details::name);
+template <>
+constexpr uint64_t kLayout<Hello> =
+    mix(layout_of("Hello", &Hello::settings, &Hello::scheme, &Hello::host, &Hello::identity,
+                  &Hello::ordinal, &Hello::leader, &Hello::pod, &Hello::device, &Hello::gigabits,
+                  &Hello::unused),
+        kLayout<Details>);
 
 namespace {
 
@@ -65,10 +90,10 @@ class Handshake {
       : c_(*agreement.communicator),
         scheme_(agreement.scheme),
         peer_(agreement.peer),
-        mine_(hello()),
-        vote_(c_, mine_, peer_, alone) {
+        mine_(details()),
+        vote_(c_, hello(), peer_, alone) {
     if (!numbers_comm_) return;
-    control_buffer_ = make_control_buffer(c_, kWordsBytes);
+    control_buffer_ = make_control_buffer(c_, words_bytes(c_.ranks));
     c_.agreed().begin();
   }
 
@@ -80,7 +105,8 @@ class Handshake {
 
   bool is_on(const Communicator* c) const { return &c_ == c; }
   bool is_of_all() const { return !peer_; }
-  HostAllGather& all_gather() { return vote_.all_gather(); }
+  // All-gather of what is compared last.
+  HostAllGather& all_gather() { return details_ ? details_->all_gather() : vote_.all_gather(); }
   // Returns true if the ranks have never agreed on anything, so that one may do without terse.
   bool is_first() const { return c_.agreed().identity() == 0; }
 
@@ -91,14 +117,39 @@ class Handshake {
   }
 
   void read() { vote_.read(); }
+  // First rank that differs, by the votes, empty: none; then all ranks of the handshake compare the
+  // details. Two ranks compare the schemes of all their messages, which each names in its own
+  // order. Requires that all have been read.
+  std::optional<int> first_differing(All all) const {
+    const Hello mine = hello_of(mine_);
+    if (!vote_.has_same_builds()) return {};
+    if (const auto rank = vote_.first([&](const Hello& h) { return h.settings != mine.settings; }))
+      return rank;
+    if (!peer_) return vote_.first([&](const Hello& h) { return h.scheme != mine.scheme; });
+    std::multiset<uint64_t> own, theirs;
+    for (const auto& one : all) {
+      if (!one->is_on(&c_) || one->peer_ != peer_) continue;
+      own.insert(one->mine_.scheme.hash);
+      theirs.insert(uint64_t{one->vote_.of(*peer_).scheme});
+    }
+    return own == theirs ? std::nullopt : peer_;
+  }
+  void cast_details() { details_.emplace(c_, mine_, peer_, false); }
+  void read_details() {
+    details_->read();
+    details_->require_same_builds();
+  }
 
   // Throws what the ranks do not agree on: all see it, and drain. `all`: handshakes that took place
   // with this one, and have been read.
   void conclude(All all) {
     vote_.require_same_builds();
-    vote_.each_rank([&](int r) { require_readable(r); });
-    vote_.each_rank([&](int r) { compare_settings(r); });
-    vote_.each_rank([&](int r) { compare_scheme(r, all); });
+    require_own();
+    if (details_) {
+      vote_.each_rank([&](int r) { require_readable(r); });
+      vote_.each_rank([&](int r) { compare_settings(r); });
+      vote_.each_rank([&](int r) { compare_scheme(r, all); });
+    }
     std::optional<model::Profile> nearest;
     plan::Topology topology;
     if (numbers_comm_) {
@@ -107,7 +158,7 @@ class Handshake {
     }
     agreed_ = true;
     if (numbers_comm_) {
-      const Hello& leader = vote_.of(0);
+      const Hello leader = vote_.of(0);
       c_.agreed().conclude(leader.ordinal, leader.leader, leader.identity);
       (void)c_.is_reporting();  // fixed from the first agreement on
       c_.memory().adopt(std::move(control_buffer_));
@@ -127,37 +178,44 @@ class Handshake {
     c_.with_context([&] { c_.backend.load(); });
   }
 
+  Details details() const {
+    Details mine{.settings = SettingsDigest(c_.settings)};
+    if (scheme_ != nullptr) mine.scheme = WireText<104>(print_scheme(without_seed(*scheme_)));
+    if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name());
+    return mine;
+  }
+
+  static Hello hello_of(const Details& mine) {
+    return {.settings = fingerprint(bytes_of(mine.settings)) ^ mine.name.hash,
+            .scheme = mine.scheme.hash};
+  }
+
   // Loads first: nothing is posted if that fails.
   Hello hello() const {
     load();
-    const std::string& pod = c_.settings.pod;
-    Hello mine{.host = host_hash(c_.settings),
-               .pod = pod.empty() ? 0 : fingerprint(pod),
-               .settings = SettingsDigest(c_.settings)};
-    if (scheme_ != nullptr) mine.scheme = WireText<104>(print_scheme(without_seed(*scheme_)));
+    Hello mine = hello_of(mine_);
+    mine.host = host_hash(c_.settings);
+    mine.pod = short_hash(c_.settings.pod);
     if (numbers_comm_ && c_.backend.is_gpu()) {
-      mine.device = WireText<56>(c_.backend.device_name());
-      mine.gigabits = network_gigabits();
+      mine.device = short_hash(c_.backend.device_name());
+      mine.gigabits = static_cast<uint32_t>(network_gigabits());
     }
-    if (c_.settings.policy.asks_name()) mine.name = WireText<80>(c_.name());
     if (numbers_comm_ && c_.rank == 0) {
-      mine.ordinal = c_.agreed().propose(next_ordinal);
-      mine.leader = leader_of(c_.settings.process);
+      mine.ordinal = static_cast<uint32_t>(c_.agreed().propose(next_ordinal));
+      mine.leader = static_cast<uint32_t>(leader_of(c_.settings.process));
       mine.identity = random_identity();
     }
     return mine;
   }
 
-  // Reports a rank's own error before those of others.
   void require_readable(int r) const {
-    require_own();
-    if (const auto& theirs = vote_.of(r).settings.error; !theirs.empty())
+    if (const auto& theirs = details_->of(r).settings.error; !theirs.empty())
       c_.fail(ncclInvalidUsage, "rank {} has a setting that it cannot read: {}", r,
               theirs.beginning());
   }
 
   void compare_settings(int r) const {
-    const Hello &mine = mine_, &other = vote_.of(r);
+    const Details &mine = mine_, &other = details_->of(r);
     if (const std::string text = differences(other.settings, mine.settings, r); !text.empty())
       c_.fail(ncclInvalidUsage, "settings that must be alike on all ranks differ: {}", text);
     if (other.name != mine.name)
@@ -172,18 +230,18 @@ class Handshake {
     const bool is_shared = std::ranges::any_of(all, [&](const auto& one) {
       const bool may_stand_for_this =
           one.get() == this || (peer_ && one->is_on(&c_) && one->peer_ == peer_);
-      return may_stand_for_this && one->vote_.of(r).scheme == mine_.scheme;
+      return may_stand_for_this && one->vote_.of(r).scheme == mine_.scheme.hash;
     });
     if (!is_shared)
       c_.fail(ncclInvalidUsage, "the scheme of rank {} is {}, but this rank's {}", r,
-              vote_.of(r).scheme.quoted(), mine_.scheme.quoted());
+              details_->of(r).scheme.quoted(), mine_.scheme.quoted());
   }
 
   plan::Topology topology() const {
     std::vector<uint64_t> hosts, pods;
-    for (const Hello& hello : vote_.all()) {
-      hosts.push_back(hello.host);
-      pods.push_back(hello.pod);
+    for (const Hello hello : vote_.all()) {
+      hosts.emplace_back(uint64_t{hello.host});
+      pods.emplace_back(uint64_t{hello.pod});
     }
     plan::Topology topology = plan::topology_of(hosts);
     const std::string why = plan::put_into_pods(pods, &topology);
@@ -203,12 +261,14 @@ class Handshake {
 
   // Machine of all ranks: its GPUs if all have the same, and the fastest network of any.
   Machine machine() const {
-    Machine found{.device = vote_.of(0).device.beginning()};
-    for (const Hello& hello : vote_.all()) {
-      if (hello.device != vote_.of(0).device) found.device.clear();
-      found.bandwidth = std::max(found.bandwidth, static_cast<double>(hello.gigabits) * 1e9 / 8);
+    uint32_t gigabits = 0;
+    bool is_alike = c_.backend.is_gpu();
+    for (const Hello hello : vote_.all()) {
+      is_alike = is_alike && hello.device == vote_.of(0).device;
+      gigabits = std::max(gigabits, uint32_t{hello.gigabits});
     }
-    return found;
+    return {.device = is_alike ? c_.backend.device_name() : "",
+            .bandwidth = static_cast<double>(gigabits) * 1e9 / 8};
   }
 
   Communicator& c_;
@@ -216,8 +276,9 @@ class Handshake {
   const std::optional<int> peer_;
   // The first agreement of all ranks numbers the communicator.
   const bool numbers_comm_ = !c_.agreed().introduced() && !peer_;
-  const Hello mine_;
+  const Details mine_;
   Vote<Hello> vote_;
+  std::optional<Vote<Details>> details_;  // if the votes differ
   // Buffer of the communicator, made now, while there is memory.
   std::unique_ptr<ControlBuffer> control_buffer_;
   bool agreed_ = false;
@@ -236,7 +297,6 @@ void poison(std::span<const Agreement> agreements, const std::exception& cause) 
 void conclude(const Handshakes& handshakes, std::vector<Agreement> agreements) {
   std::optional<Error> first;
   std::vector<HostAllGather*> failed;
-  for (const auto& handshake : handshakes) handshake->read();
   for (const auto& handshake : handshakes) try {
       handshake->conclude(handshakes);
     } catch (const Error& e) {
@@ -294,14 +354,43 @@ Handshakes handshakes_of(std::span<const Agreement> agreements) {
   return open;
 }
 
+// Reads the votes, and compares the details of handshakes where they differ.
+void compare_details(const Handshakes& open, Timeout timeout) {
+  std::vector<Handshake*> differing;
+  std::optional<int> first;
+  for (const auto& handshake : open) handshake->read();
+  for (const auto& handshake : open)
+    if (const auto rank = handshake->first_differing(open)) {
+      differing.push_back(handshake.get());
+      if (!first) first = rank;
+    }
+  if (differing.empty()) return;
+  try {
+    std::vector<HostAllGather*> all_gathers;
+    for (Handshake* handshake : differing) {
+      handshake->cast_details();
+      all_gathers.push_back(&handshake->all_gather());
+    }
+    run_all_gathers(all_gathers, timeout);
+    for (Handshake* handshake : differing) handshake->read_details();
+  } catch (Error& e) {
+    e.message = fmt::format(
+        "rank {} has other settings, or another scheme, than this rank; which did not come: {}",
+        *first, e.message);
+    throw;
+  }
+}
+
 void run_handshakes(const Handshakes& open) {
   std::vector<HostAllGather*> all_gathers;
   for (const auto& handshake : open) all_gathers.push_back(&handshake->all_gather());
   // A rank without terse takes this exchange for its next call.
   const bool any_first =
       std::ranges::any_of(open, [](const auto& handshake) { return handshake->is_first(); });
+  const Timeout timeout = any_first ? Timeout::kInit : Timeout::kLateRank;
   try {
-    run_all_gathers(all_gathers, any_first ? Timeout::kInit : Timeout::kLateRank);
+    run_all_gathers(all_gathers, timeout);
+    compare_details(open, timeout);
   } catch (Error& e) {
     for (const auto& handshake : open) handshake->require_own();
     if (any_first)

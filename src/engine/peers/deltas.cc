@@ -30,9 +30,14 @@ struct Held {
   uint8_t none[2] = {};
 };
 
-// Calls compared at a time.
-constexpr size_t kAtOnce = kVoteBytes / sizeof(Held);
-using HeldOfCalls = std::array<Held, kAtOnce>;
+// Calls compared at a time; at least one, whatever the number of ranks.
+constexpr size_t kMaxAtOnce = kMaxVoteBytes / sizeof(Held);
+static_assert(sizeof(Held) <= kMinVoteBytes);
+using HeldOfCalls = std::array<Held, kMaxAtOnce>;
+
+size_t calls_at_once(int ranks) {
+  return (words_bytes(ranks) - sizeof(BuildMark)) / sizeof(Held);
+}
 
 }  // namespace
 
@@ -177,7 +182,7 @@ void read_checks(DeltaCall& a) {
 Verdict verdict_on(const DeltaCall& a, const Vote<HeldOfCalls>& vote) {
   Verdict v{.same = a.held.id != 0};
   for (const HeldOfCalls& of_rank : vote.all()) {
-    const Held& other = of_rank[a.index % kAtOnce];
+    const Held& other = of_rank[a.index % calls_at_once(a.communicator().ranks)];
     v.same = v.same && other.id == a.held.id && other.check == a.held.check;
     v.first = v.first && other.known == 0;
     v.unchanged = v.unchanged && other.unchanged != 0;
@@ -264,29 +269,33 @@ struct DeltaRound {
   Communicator* communicator;
   std::vector<DeltaCall> calls;
 
-  // Calls compared at once, from the first one on.
-  std::span<DeltaCall> from(size_t first) {
-    const size_t begin = std::min(first, calls.size());
-    return std::span(calls).subspan(begin, std::min(kAtOnce, calls.size() - begin));
+  // Calls of the k-th batch that is compared at once.
+  std::span<DeltaCall> batch(size_t k) {
+    const size_t most = calls_at_once(communicator->ranks);
+    const size_t begin = std::min(k * most, calls.size());
+    return std::span(calls).subspan(begin, std::min(most, calls.size() - begin));
   }
 };
 
-// Compares the calls of each communicator from the first one on, as many as go at once.
-void compare(std::span<DeltaRound> rounds, size_t first) {
+// Compares the k-th batch of calls of each communicator. Returns false if none has so many.
+bool compare(std::span<DeltaRound> rounds, size_t k) {
   std::deque<Vote<HeldOfCalls>> votes;
   std::vector<std::span<DeltaCall>> batches;
   for (DeltaRound& m : rounds) {
-    const std::span<DeltaCall> batch = m.from(first);
+    const std::span<DeltaCall> batch = m.batch(k);
     if (batch.empty()) continue;
     HeldOfCalls mine{};
     std::ranges::transform(batch, mine.begin(), &DeltaCall::held);
-    votes.emplace_back(*m.communicator, mine);
+    votes.emplace_back(*m.communicator, mine, std::nullopt, true,
+                       sizeof(Held) * calls_at_once(m.communicator->ranks));
     batches.push_back(batch);
   }
+  if (votes.empty()) return false;
   // The ranks have agreed before: one that does not come is late.
   run_votes(votes, Timeout::kLateRank);
   for (size_t i = 0; i < batches.size(); ++i)
     for (DeltaCall& a : batches[i]) a.verdict = verdict_on(a, votes[i]);
+  return true;
 }
 
 // Returns true for a kind that gave up, whose memory is freed at its next call.
@@ -317,11 +326,7 @@ std::vector<DeltaRound> rounds_of(std::span<Job* const> jobs) {
 
 std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   std::vector<DeltaRound> rounds = rounds_of(jobs);
-  size_t most = 0;  // calls of a communicator
-  for (const DeltaRound& m : rounds) {
-    m.communicator->memory().shadows().begin_round();
-    most = std::max(most, m.calls.size());
-  }
+  for (const DeltaRound& m : rounds) m.communicator->memory().shadows().begin_round();
   const auto each = [&](const auto& step) {
     for (DeltaRound& m : rounds)
       m.communicator->with_context([&] { std::ranges::for_each(m.calls, step); });
@@ -329,7 +334,8 @@ std::vector<const Job*> decide_deltas(std::span<Job* const> jobs) {
   each(reserve);
   each(enqueue_checks);
   each(read_checks);
-  for (size_t first = 0; first < most; first += kAtOnce) compare(rounds, first);
+  size_t batches = 0;
+  while (compare(rounds, batches)) ++batches;
   each(apply_verdict);
   std::vector<const Job*> unknown;
   for (const DeltaRound& m : rounds)

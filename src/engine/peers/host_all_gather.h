@@ -2,6 +2,7 @@
 // communicator agree. It blocks the caller, and so is used for what is new, never call by call.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -16,15 +17,22 @@ namespace terse {
 // late, writing a checkpoint.
 enum class Timeout { kInit, kLateRank };
 
-// Bytes from each rank that a communicator's control buffer has room for.
-constexpr size_t kWordsBytes = 832;
+// Bytes from each rank that a communicator's control buffer has room for, in 64 with the buffer's
+// mark; and the most, of a communicator with few ranks.
+constexpr size_t kMinWordsBytes = 63, kMaxWordsBytes = 832;
+
+// Same, of a communicator of so many ranks, whose buffer stays small.
+constexpr size_t words_bytes(int ranks) {
+  constexpr size_t kBufferBytes = size_t{1} << 20;
+  return std::clamp(kBufferBytes / static_cast<size_t>(ranks), kMinWordsBytes, kMaxWordsBytes);
+}
 
 class HostAllGather {
  public:
   // Makes room for up to `bytes` bytes from each rank, or, with a peer, of two ranks that name each
   // other.
   HostAllGather(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
-  // Takes up to kWordsBytes from all ranks, in the communicator's control buffer: takes no memory,
+  // Takes up to words_bytes() from all ranks, in the communicator's control buffer: takes no memory,
   // and so works without any.
   explicit HostAllGather(Communicator& communicator);
   ~HostAllGather();

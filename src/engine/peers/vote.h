@@ -3,6 +3,7 @@
 // what another build has written.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -35,34 +36,39 @@ consteval uint64_t layout_of(std::string_view name, Members T::*...) {
 
 // Build of a rank. It comes first in all versions, so that ranks of different ones can say so.
 struct BuildMark {
-  uint64_t version;  // a TERSE_VERSION_CODE
-  uint64_t layout;
+  uint32_t version;  // a TERSE_VERSION_CODE
+  uint32_t layout;   // of a kLayout
+
+  bool operator==(const BuildMark&) const = default;
 };
 
 // Throws Error(ncclInvalidUsage) if the rank's build has another version, or another layout.
 void require_same_build(const Communicator& c, int rank, const BuildMark& theirs,
                         const BuildMark& mine);
 
-// Max size of what is cast.
-constexpr size_t kVoteBytes = kWordsBytes - sizeof(BuildMark);
+// Max size of what is cast; and of what all communicators have room for (words_bytes()).
+constexpr size_t kMaxVoteBytes = kMaxWordsBytes - sizeof(BuildMark);
+constexpr size_t kMinVoteBytes = kMinWordsBytes - sizeof(BuildMark);
 
 template <class T>
 class Vote {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kVoteBytes);
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxVoteBytes);
 
  public:
   // Casts `mine`, for all ranks, or for a peer that does the same. Uses the communicator's control
-  // buffer, which takes no memory, if that `is_free`. Throws Error.
-  Vote(Communicator& c, const T& mine, std::optional<int> peer = {}, bool is_free = true)
+  // buffer, which takes no memory, if that `is_free` and large enough. Throws Error.
+  // `bytes`: of `mine` that are cast, alike on all ranks; the others are received as 0.
+  Vote(Communicator& c, const T& mine, std::optional<int> peer = {}, bool is_free = true,
+       size_t bytes = sizeof(T))
       : c_(c),
         peer_(peer),
-        all_gather_(is_free && !peer && c.memory().control_buffer() != nullptr
-                        ? HostAllGather(c)
-                        : HostAllGather(c, sizeof(BuildMark) + sizeof(T), peer)) {
+        bytes_(sizeof(BuildMark) + bytes),
+        all_gather_(is_free && !peer && has_room(c, bytes_) ? HostAllGather(c)
+                                                            : HostAllGather(c, bytes_, peer)) {
     std::array<char, sizeof(BuildMark) + sizeof(T)> words;
     std::memcpy(words.data(), &kMine, sizeof kMine);
     std::memcpy(words.data() + sizeof kMine, &mine, sizeof mine);
-    all_gather_.post(words);
+    all_gather_.post(std::span(words).first(bytes_));
   }
 
   HostAllGather& all_gather() { return all_gather_; }
@@ -72,7 +78,7 @@ class Vote {
     each_rank([&](int rank) {
       const char* const words = all_gather_.received(rank).data();
       std::memcpy(&builds_.emplace_back(), words, sizeof(BuildMark));
-      std::memcpy(&cast_.emplace_back(), words + sizeof(BuildMark), sizeof(T));
+      std::memcpy(&cast_.emplace_back(), words + sizeof(BuildMark), bytes_ - sizeof(BuildMark));
     });
   }
 
@@ -89,6 +95,9 @@ class Vote {
   void require_same_builds() const {
     each_rank([&](int rank) { require_same_build(rank); });
   }
+  bool has_same_builds() const {
+    return std::ranges::all_of(builds_, [](const BuildMark& b) { return b == kMine; });
+  }
 
   // Vote of a rank; with a peer, of that one alone. Requires the same build.
   const T& of(int rank) const { return cast_[place(rank)]; }
@@ -103,11 +112,17 @@ class Vote {
   }
 
  private:
-  static constexpr BuildMark kMine{TERSE_VERSION_CODE, kLayout<T>};
+  static constexpr BuildMark kMine{TERSE_VERSION_CODE,
+                                   static_cast<uint32_t>(kLayout<T> ^ kLayout<T> >> 32)};
+  static bool has_room(Communicator& c, size_t bytes) {
+    const ControlBuffer* const own = c.memory().control_buffer();
+    return own != nullptr && bytes <= own->max_bytes();
+  }
   size_t place(int rank) const { return peer_ ? 0 : static_cast<size_t>(rank); }
 
   Communicator& c_;
   const std::optional<int> peer_;
+  const size_t bytes_;  // of a mark, and what is cast
   HostAllGather all_gather_;
   std::vector<BuildMark> builds_;
   std::vector<T> cast_;
