@@ -463,6 +463,10 @@ typedef struct terseStats {
    * neither encoding, communicating nor decoding; its time in them; and of the scratch memory, what
    * they need. */
   size_t fused_calls, fused_ns, window_bytes;
+  /* Pods that the nodes are in (TERSE_POD), 0: none. Of the bytes that leave this rank's node,
+   * those that leave its pod. */
+  size_t pods;
+  size_t raw_off_pod_bytes, wire_off_pod_bytes, native_off_pod_bytes;
 } terseStats_t;
 
 /* Zeros of a communicator that has had no calls; ncclInvalidArgument of what is none. */

@@ -24,7 +24,8 @@ FIELDS = [
     ("worst_relative_error", REAL), ("nodes", SIZE), ("raw_off_node_bytes", SIZE),
     ("wire_off_node_bytes", SIZE), ("native_off_node_bytes", SIZE), ("state_bytes", SIZE),
     ("delta_calls", SIZE), ("delta_unchanged", SIZE), ("delta_full", SIZE * 8),
-    ("fused_calls", SIZE), ("fused_ns", SIZE), ("window_bytes", SIZE),
+    ("fused_calls", SIZE), ("fused_ns", SIZE), ("window_bytes", SIZE), ("pods", SIZE),
+    ("raw_off_pod_bytes", SIZE), ("wire_off_pod_bytes", SIZE), ("native_off_pod_bytes", SIZE),
 ]
 
 
@@ -48,6 +49,7 @@ class Stats(collections.namedtuple("Stats", [name for name, _ in FIELDS])):
     fused_calls     of the calls, those of one step in memory that the ranks of a node share;
                     window_bytes: of scratch_bytes, that memory
     ..._off_node_bytes   of the bytes above, those that leave this rank's node; nodes: of the ranks
+    ..._off_pod_bytes    of these, those that leave its pod; pods: of the nodes, 0: there are none
 
     terse.h has every word of it.
     """

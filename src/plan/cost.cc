@@ -20,14 +20,6 @@ size_t packed(const Shape& s, size_t count) { return bytes(s, Format::kPacked, c
 size_t sum_packed(const Shape& s, size_t count) { return bytes(s, s.sum.format, count); }
 
 size_t others(const Shape& s) { return static_cast<size_t>(s.ranks) - 1; }
-size_t far_ranks(const Shape& s) {
-  const Topology& t = s.topology;
-  return t.nodes() < 2 ? 0 : static_cast<size_t>(s.ranks - t.size[t.node[s.rank]]);
-}
-
-Traffic within(size_t bytes) { return {bytes, 0}; }
-Traffic between(size_t bytes) { return {bytes, bytes}; }
-
 Traffic to_root_of(const Shape& s, size_t bytes) {
   return is_root(s) ? Traffic{} : to_rank(s, s.root, bytes);
 }
@@ -37,7 +29,13 @@ Traffic native(const Shape& s, Collective collective, size_t bytes) {
   return raw_traffic(collective, bytes, s.position(), s.topology);
 }
 
-size_t neighbours(const Shape& s) { return static_cast<size_t>(s.topology.size.front()) - 1; }
+// Traffic of as many bytes to each other member of a group.
+Traffic to_members(const Shape& s, std::span<const size_t> ranks, size_t bytes) {
+  Traffic sent;
+  for (const size_t rank : ranks)
+    if (rank != static_cast<size_t>(s.rank)) sent += to_rank(s, static_cast<int>(rank), bytes);
+  return sent;
+}
 
 // Bytes of so many elements.
 using BytesOf = size_t (*)(const Shape&, size_t count);
@@ -106,8 +104,6 @@ size_t row(const Shape& s, const Shards& shards, std::span<const size_t> numbers
   return length == 0 ? 0 : row(s, length, count(0), count(numbers[length - 1]), format);
 }
 
-Traffic on(size_t level, size_t bytes) { return level == 0 ? within(bytes) : between(bytes); }
-
 // Message in shards, to ranks in levels.
 class Rows {
  public:
@@ -133,13 +129,15 @@ class Rows {
     Traffic sent;
     for (size_t level = 0; level < grid_.levels(); ++level)
       for (const size_t peer : grid_.group(self(), level))
-        if (peer != self()) sent += on(level, row(peer, level, scattered_format(s_, level)));
+        if (peer != self())
+          sent +=
+              to_rank(s_, static_cast<int>(peer), row(peer, level, scattered_format(s_, level)));
     return sent;
   }
 
   // Traffic to all peers of a level when sums are gathered there.
   Traffic gathered(size_t level) const {
-    return on(level, (grid_.radix(level) - 1) * row(self(), level, s_.sum.format));
+    return to_members(s_, grid_.group(self(), level), row(self(), level, s_.sum.format));
   }
 
  private:
@@ -168,7 +166,8 @@ Cost reduce(const Shape& s, const Grid& grid) {
   Traffic sent = rows.scattered();
   for (size_t level = grid.levels(); level-- > 0;) {
     if (grid.digit(self, level) == grid.digit(root, level)) continue;
-    sent += on(level, rows.row(self, level, s.sum.format));
+    const size_t peer = grid.peer(self, level, grid.digit(root, level));
+    sent += to_rank(s, static_cast<int>(peer), rows.row(self, level, s.sum.format));
     break;
   }
   return {2 * exchanges(grid), sent};
@@ -179,8 +178,8 @@ template <class FormatOf>
 Cost of_shards(const Shape& s, const Grid& grid, const FormatOf& format_of) {
   Traffic sent;
   for (size_t level = 0; level < grid.levels(); ++level)
-    sent += on(level, (grid.radix(level) - 1) *
-                          row(s, grid.block(level), s.count, s.count, format_of(level)));
+    sent += to_members(s, grid.group(static_cast<size_t>(s.rank), level),
+                       row(s, grid.block(level), s.count, s.count, format_of(level)));
   return {exchanges(grid), sent};
 }
 
@@ -214,11 +213,11 @@ Traffic merged_to_owners(const Shape& s, const Shards& shards) {
 }  // namespace
 
 Traffic to_rank(const Shape& s, int peer, size_t bytes) {
-  return s.topology.is_near(s.rank, peer) ? within(bytes) : between(bytes);
+  return traffic_to(peer, bytes, s.rank, s.topology);
 }
 
 Traffic to_others(const Shape& s, size_t bytes) {
-  return {others(s) * bytes, far_ranks(s) * bytes};
+  return raw_traffic(Collective::kAllToAll, bytes, s.position(), s.topology);
 }
 
 Cost to_each_other(const Shape& s) { return {1, to_others(s, packed(s, s.count))}; }
@@ -267,12 +266,15 @@ Cost hierarchical_broadcast(const Shape& s) {
     return row(s, shards, grid.row(place), Format::kPacked);
   };
   const size_t node = grid.node(s.rank), place = grid.place(s.rank);
-  if (node != 0)
-    return {4, between((grid.per_row - 1) * shards.bytes(grid.shard(node, place))) +
-                   within(neighbours(s) * row_of(place))};
-  Traffic sent = within((neighbours(s) - (is_root(s) ? 0 : 1)) * row_of(place));
-  for (const size_t shard : grid.row(place)) sent += between(shards.bytes(shard));
-  for (size_t p = 1; p < grid.places && is_root(s); ++p) sent += within(row_of(p));
+  Traffic sent;
+  const auto send = [&](size_t to_node, size_t to_place, size_t bytes) {
+    const int peer = grid.rank(to_node, to_place);
+    if (peer != s.rank && peer != s.root) sent += to_rank(s, peer, bytes);
+  };
+  for (size_t p = 0; p < grid.places; ++p) send(node, p, row_of(place));
+  for (size_t p = 1; p < grid.places && is_root(s); ++p) send(0, p, row_of(p));
+  for (size_t n = 1; n < grid.nodes; ++n)
+    send(n, place, shards.bytes(grid.shard(node == 0 ? n : node, place)));
   return {4, sent};
 }
 

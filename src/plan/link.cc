@@ -97,11 +97,18 @@ void add_natives(const std::vector<Step>& steps, const Shape& s, Link* link) {
             n.collective, n.count * element_bytes(n.element, s.element_bytes), n.root, s.topology);
 }
 
+// A ring leaves a pod by one of its nodes.
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& t) {
   const int ranks = static_cast<int>(t.node.size());
-  return busiest(collective, root, t, false, [&](int rank) {
+  const auto sent = [&](int rank) {
     return raw_traffic(collective, bytes, {ranks, rank, root}, t);
-  });
+  };
+  Traffic link = busiest(collective, root, t, false, sent);
+  if (t.pods() == 0) return link;
+  std::vector<size_t> off_pod(t.pod_size.size());
+  for (int rank = 0; rank < ranks; ++rank) off_pod[t.pod_of(t.node[rank])] += sent(rank).off_pod;
+  link.off_pod = std::ranges::max(off_pod) / t.pod_nodes;
+  return link;
 }
 
 }  // namespace terse::plan

@@ -19,7 +19,8 @@ inline bool sends_more_than_native(const Link& link) {
 void add_natives(const std::vector<Step>& steps, const Shape& shape, Link* link);
 
 // Bytes of an uncompressed call, by the model of NCCL (raw_traffic): of all ranks of the node that
-// sends the most to others, or of the only node. `bytes`: of the call's count.
+// sends the most to others, or of the only node. Off its pod: its part of what the pod sends.
+// `bytes`: of the call's count.
 Traffic native_link(Collective collective, size_t bytes, int root, const Topology& topology);
 
 }  // namespace terse::plan

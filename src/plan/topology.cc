@@ -9,29 +9,36 @@
 namespace terse::plan {
 namespace {
 
-using OffNode = size_t (*)(Collective collective, size_t bytes, const Position& at,
-                           const Topology& t);
+// Bytes that leave the rank's node, and its pod.
+struct Leaving {
+  size_t node = 0, pod = 0;
+};
+using OffNode = Leaving (*)(Collective collective, size_t bytes, const Position& at,
+                            const Topology& t);
 
-// Share of each rank in what the last rank of the node sends.
-size_t along_ring(Collective collective, size_t bytes, const Position& at, const Topology& t) {
+// Share of each rank in what the last rank of the node sends to the next node.
+Leaving along_ring(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   const int node = t.node[at.rank];
   const int last = t.ahead[node] + t.size[node] - 1;
   const int root = t.ahead[t.node[at.root]] + t.place[at.root];
   const size_t sum = raw_bytes(collective, bytes, {at.ranks, last, root});
   const size_t ranks = t.size[node], place = t.place[at.rank];
-  return sum / ranks + (place < sum % ranks ? 1 : 0);
+  const size_t own = sum / ranks + (place < sum % ranks ? 1 : 0);
+  return {own, t.nodes_share_pod(node, (node + 1) % t.nodes()) ? 0 : own};
 }
 
-size_t to_all(Collective, size_t bytes, const Position& at, const Topology& t) {
-  return bytes * (at.ranks - t.size[t.node[at.rank]]);
+Leaving to_all(Collective, size_t bytes, const Position& at, const Topology& t) {
+  const int node = t.node[at.rank];
+  const size_t in_pod = t.pods() == 0 ? at.ranks : t.pod_size[t.pod_of(node)];
+  return {bytes * (at.ranks - t.size[node]), bytes * (at.ranks - in_pod)};
 }
-size_t to_root(Collective, size_t bytes, const Position& at, const Topology& t) {
-  return t.is_near(at.rank, at.root) ? 0 : bytes;
+Leaving to_root(Collective, size_t bytes, const Position& at, const Topology& t) {
+  return {t.is_near(at.rank, at.root) ? 0 : bytes, t.shares_pod(at.rank, at.root) ? 0 : bytes};
 }
-size_t from_root(Collective collective, size_t bytes, const Position& at, const Topology& t) {
-  return at.rank == at.root ? to_all(collective, bytes, at, t) : 0;
+Leaving from_root(Collective collective, size_t bytes, const Position& at, const Topology& t) {
+  return at.rank == at.root ? to_all(collective, bytes, at, t) : Leaving{};
 }
-size_t nothing(Collective, size_t, const Position&, const Topology&) { return 0; }
+Leaving nothing(Collective, size_t, const Position&, const Topology&) { return {}; }
 
 // Indexed by Collective.
 constexpr OffNode kOffNode[] = {
@@ -101,8 +108,13 @@ std::string put_into_pods(std::span<const uint64_t> pods, Topology* topology) {
   if (nodes == 1) return "each pod is one node";
   t.pod_nodes = static_cast<int>(nodes);
   t.order.resize(t.size.size());
-  for (int place = 0; const std::vector<int>& pod : members)
-    for (const int node : pod) t.order[static_cast<size_t>(node)] = place++;
+  for (int place = 0; const std::vector<int>& pod : members) {
+    t.pod_size.push_back(0);
+    for (const int node : pod) {
+      t.order[static_cast<size_t>(node)] = place++;
+      t.pod_size.back() += t.size[static_cast<size_t>(node)];
+    }
+  }
   return "";
 }
 
@@ -125,17 +137,22 @@ Topology full_topology(int ranks, int node_ranks) {
 // A missing root is NCCL's to refuse.
 Traffic raw_traffic(Collective collective, size_t bytes, const Position& at, const Topology& t) {
   Traffic traffic{raw_bytes(collective, bytes, at)};
-  if (t.nodes() > 1 && at.root >= 0 && at.root < at.ranks)
-    traffic.off_node = kOffNode[static_cast<size_t>(collective)](collective, bytes, at, t);
+  if (t.nodes() > 1 && at.root >= 0 && at.root < at.ranks) {
+    const Leaving leaving = kOffNode[static_cast<size_t>(collective)](collective, bytes, at, t);
+    traffic.off_node = leaving.node;
+    traffic.off_pod = leaving.pod;
+  }
   return traffic;
+}
+
+Traffic traffic_to(int peer, size_t bytes, int rank, const Topology& t) {
+  return {bytes, t.is_near(rank, peer) ? 0 : bytes, t.shares_pod(rank, peer) ? 0 : bytes};
 }
 
 Traffic traffic_to(std::span<const size_t> bytes_by_peer, int rank, const Topology& t) {
   Traffic traffic;
-  for (size_t peer = 0; peer < bytes_by_peer.size(); ++peer) {
-    traffic.bytes += bytes_by_peer[peer];
-    if (!t.is_near(rank, static_cast<int>(peer))) traffic.off_node += bytes_by_peer[peer];
-  }
+  for (size_t peer = 0; peer < bytes_by_peer.size(); ++peer)
+    traffic += traffic_to(static_cast<int>(peer), bytes_by_peer[peer], rank, t);
   return traffic;
 }
 

@@ -136,6 +136,11 @@ Json write(const Row& r) {
                     {"encode", r.times.encode},
                     {"communicate", r.times.communicate},
                     {"decode", r.times.decode}};
+  if (r.leaves_pod()) {
+    row["raw_off_pod_bytes"] = r.raw.off_pod;
+    row["wire_off_pod_bytes"] = r.wire.off_pod;
+    row["off_pod_ratio"] = number(r.off_pod_ratio());
+  }
   if (r.fused_calls != 0) {
     row["fused_calls"] = r.fused_calls;
     row["seconds"]["fused"] = r.times.fused;
@@ -179,6 +184,8 @@ Row read_row(const Json& j) {
   j.at("wire_bytes").get_to(r.wire.bytes);
   j.at("raw_off_node_bytes").get_to(r.raw.off_node);
   j.at("wire_off_node_bytes").get_to(r.wire.off_node);
+  r.raw.off_pod = j.value("raw_off_pod_bytes", size_t{0});
+  r.wire.off_pod = j.value("wire_off_pod_bytes", size_t{0});
   const Json& seconds = j.at("seconds");
   r.times = {.calls = seconds.at("calls").get<uint64_t>(),
              .total = seconds.at("total").get<double>(),
@@ -242,6 +249,10 @@ Json write(const Communicator& c) {
             {"sizes", write(c.sizes)},
             {"rows", Json::array()}};
   if (c.window_bytes != 0) j["window_bytes"] = c.window_bytes;
+  if (c.pods != 0) {
+    j["pods"] = c.pods;
+    j["native_off_pod_bytes"] = c.native.off_pod;
+  }
   for (const Row& row : c.rows) j["rows"].push_back(write(row));
   if (!c.levels.empty()) j["levels"] = Json::array();
   for (const Levels& levels : c.levels) j["levels"].push_back(write(levels));
@@ -278,6 +289,8 @@ Communicator read_communicator(const Json& j) {
     c.levels.push_back(read_levels(levels));
   // Reads fields that not all files have.
   c.window_bytes = j.value("window_bytes", uint64_t{0});
+  c.pods = j.value("pods", 0);
+  c.native.off_pod = j.value("native_off_pod_bytes", size_t{0});
   c.names.made_from = j.value("made_from", "");
   if (const auto number = j.find("number"); number != j.end() && !number->is_null())
     c.names.number = number->get<uint64_t>();

@@ -44,9 +44,7 @@ double if_known(const Row& r, double error) {
   return r.error.calls() == 0 ? std::numeric_limits<double>::quiet_NaN() : error;
 }
 
-double if_leaving(const Row& r, double x) {
-  return r.leaves_node() ? x : std::numeric_limits<double>::quiet_NaN();
-}
+double if_so(bool is_so, double x) { return is_so ? x : std::numeric_limits<double>::quiet_NaN(); }
 
 std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -172,9 +170,20 @@ double calls(const Row& r) { return static_cast<double>(r.calls); }
 double raw(const Row& r) { return static_cast<double>(r.raw.bytes); }
 double wire(const Row& r) { return static_cast<double>(r.wire.bytes); }
 double ratio(const Row& r) { return r.ratio(); }
-double raw_off_node(const Row& r) { return if_leaving(r, static_cast<double>(r.raw.off_node)); }
-double wire_off_node(const Row& r) { return if_leaving(r, static_cast<double>(r.wire.off_node)); }
-double off_node_ratio(const Row& r) { return if_leaving(r, r.off_node_ratio()); }
+double raw_off_node(const Row& r) {
+  return if_so(r.leaves_node(), static_cast<double>(r.raw.off_node));
+}
+double wire_off_node(const Row& r) {
+  return if_so(r.leaves_node(), static_cast<double>(r.wire.off_node));
+}
+double off_node_ratio(const Row& r) { return if_so(r.leaves_node(), r.off_node_ratio()); }
+double raw_off_pod(const Row& r) {
+  return if_so(r.leaves_pod(), static_cast<double>(r.raw.off_pod));
+}
+double wire_off_pod(const Row& r) {
+  return if_so(r.leaves_pod(), static_cast<double>(r.wire.off_pod));
+}
+double off_pod_ratio(const Row& r) { return if_so(r.leaves_pod(), r.off_pod_ratio()); }
 double total(const Row& r) { return per_call(r.times.total, r.times.calls); }
 double encode(const Row& r) { return per_call(r.times.encode, r.times.calls); }
 double communicate(const Row& r) { return per_call(r.times.communicate, r.times.calls); }

@@ -36,11 +36,12 @@ struct Spread {
 
 // Sums over ranks are doubles, for they may be beyond 64 bits.
 struct TrafficSum {
-  double bytes = 0, off_node = 0;
+  double bytes = 0, off_node = 0, off_pod = 0;
 
   void add(const auto& traffic) {
     bytes += static_cast<double>(traffic.bytes);
     off_node += static_cast<double>(traffic.off_node);
+    off_pod += static_cast<double>(traffic.off_pod);
   }
   bool operator==(const TrafficSum&) const = default;
 };
@@ -140,7 +141,8 @@ struct Folder {
 Folder read_folder(const std::filesystem::path& folder);
 Merged merge(const Folder& folder);
 
-// Figures of a row, per call; NaN: nothing is known, or nothing is sent, or leaves the node.
+// Figures of a row, per call; NaN: nothing is known, or nothing is sent, or leaves the node,
+// or the pod.
 namespace value {
 double calls(const Row& r);
 double raw(const Row& r);
@@ -149,6 +151,9 @@ double ratio(const Row& r);
 double raw_off_node(const Row& r);  // bytes that leave the rank's node
 double wire_off_node(const Row& r);
 double off_node_ratio(const Row& r);
+double raw_off_pod(const Row& r);  // bytes that leave the rank's pod
+double wire_off_pod(const Row& r);
+double off_pod_ratio(const Row& r);
 double total(const Row& r);
 double encode(const Row& r);
 double communicate(const Row& r);

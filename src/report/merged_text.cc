@@ -37,6 +37,12 @@ constexpr Figure kFigures[] = {
      .show = show_bytes,
      .observed = "off the node, would send"},
     {"times less", value::off_node_ratio, show_ratio},
+    {"off the pod, natively", value::raw_off_pod, show_bytes},
+    {.label = "off the pod, sent",
+     .value = value::wire_off_pod,
+     .show = show_bytes,
+     .observed = "off the pod, would send"},
+    {"times less", value::off_pod_ratio, show_ratio},
     {"a call takes", value::total, show_seconds, &Spread::max_rank, "is slowest"},
     {.label = "  encode", .value = value::encode, .show = show_seconds, .observed = nullptr},
     {"  communicate", value::communicate, show_seconds, &Spread::min_rank, "is late"},
@@ -137,8 +143,9 @@ std::string table(const Merged& merged) {
       text += fmt::format("native: {} of all ranks, {}\n", counted(calls, "call"), reason);
     if (c.native.bytes != 0)
       text += fmt::format(
-          "native: {} sent{}\n", show_bytes(c.native.bytes),
-          c.nodes < 2 ? "" : fmt::format(", {} of them off node", show_bytes(c.native.off_node)));
+          "native: {} sent{}{}\n", show_bytes(c.native.bytes),
+          c.nodes < 2 ? "" : fmt::format(", {} of them off node", show_bytes(c.native.off_node)),
+          c.native.off_pod == 0 ? "" : fmt::format(", {} off pod", show_bytes(c.native.off_pod)));
   }
   return text + sizes(merged);
 }

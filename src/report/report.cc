@@ -34,6 +34,10 @@ double Row::off_node_ratio() const {
   return quotient(static_cast<double>(raw.off_node), static_cast<double>(wire.off_node));
 }
 
+double Row::off_pod_ratio() const {
+  return quotient(static_cast<double>(raw.off_pod), static_cast<double>(wire.off_pod));
+}
+
 std::string label(const Names& names) {
   if (!names.own.empty()) return fmt::format("\"{}\"", printable(names.own));
   const std::string number = names.number ? fmt::format("#{}", *names.number) : "";

@@ -76,7 +76,9 @@ struct Row {
 
   double ratio() const;  // raw to wire; NaN: nothing was sent
   double off_node_ratio() const;
+  double off_pod_ratio() const;
   bool leaves_node() const { return raw.off_node != 0 || wire.off_node != 0; }
+  bool leaves_pod() const { return raw.off_pod != 0 || wire.off_pod != 0; }
   bool operator==(const Row&) const = default;
 };
 
@@ -129,6 +131,7 @@ struct Communicator {
   int rank = 0, ranks = 0;
   bool released = false;    // otherwise what its queues still had to measure is missing
   int nodes = 0, node = 0;  // how many its ranks are on, and this rank's; 0 nodes: not known
+  int pods = 0;             // that the nodes are in; 0: there are none
   plan::Traffic native;
   std::map<std::string, uint64_t> bypasses;  // calls, by reason
   std::map<std::string, uint64_t> deltas;    // AllGathers of differences, by how they went

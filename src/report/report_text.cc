@@ -42,6 +42,8 @@ std::string row(const Row& r) {
   text += traffic("bytes", r, r.raw.bytes, r.wire.bytes, r.ratio());
   if (r.leaves_node())
     text += traffic("off the node", r, r.raw.off_node, r.wire.off_node, r.off_node_ratio());
+  if (r.leaves_pod())
+    text += traffic("off the pod", r, r.raw.off_pod, r.wire.off_pod, r.off_pod_ratio());
   if (r.times.calls != 0 && !r.message.empty())
     text += fmt::format("  a call takes {}, natively\n", each(r.times.total, r.times.calls));
   if (r.times.calls != 0 && r.message.empty()) text += phases(r);

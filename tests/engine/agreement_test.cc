@@ -284,22 +284,25 @@ TEST(Shadows, TakeWhatThereIs) {
 
 TEST(Counters, NumberCallsAndBatchesOfMessages) {
   Counters c;
-  c.add({.calls = 1, .sent = {{10, 4}, {3, 1}}, .scratch_bytes = 500, .of_all_ranks = true});
-  c.add({.calls = 5, .sent = {{20, 0}, {6, 0}}, .scratch_bytes = 200, .of_all_ranks = false});
+  c.add({.calls = 1, .sent = {{10, 4, 2}, {4, 3, 1}}, .scratch_bytes = 500, .of_all_ranks = true});
+  c.add({.calls = 5, .sent = {{20}, {6}}, .scratch_bytes = 200, .of_all_ranks = false});
   EXPECT_EQ(c.sequence(), 2u);
   EXPECT_EQ(c.collectives(), 1u);
-  c.add_native(TERSE_BYPASS_SMALL, {40, 8});
+  c.add_native(TERSE_BYPASS_SMALL, {40, 8, 7});
   const terseStats_t s = c.stats();
   EXPECT_EQ(s.size, sizeof s);
   EXPECT_EQ(s.calls, 6u);
   EXPECT_EQ(s.raw_bytes, 30u);
   EXPECT_EQ(s.raw_off_node_bytes, 4u);
-  EXPECT_EQ(s.wire_bytes, 9u);
-  EXPECT_EQ(s.wire_off_node_bytes, 1u);
+  EXPECT_EQ(s.raw_off_pod_bytes, 2u);
+  EXPECT_EQ(s.wire_bytes, 10u);
+  EXPECT_EQ(s.wire_off_node_bytes, 3u);
+  EXPECT_EQ(s.wire_off_pod_bytes, 1u);
   EXPECT_EQ(s.scratch_bytes, 500u);
   EXPECT_EQ(s.bypasses[TERSE_BYPASS_SMALL], 1u);
   EXPECT_EQ(s.native_bytes, 40u);
   EXPECT_EQ(s.native_off_node_bytes, 8u);
+  EXPECT_EQ(s.native_off_pod_bytes, 7u);
   EXPECT_EQ(c.sequence(), 2u);
 }
 

@@ -135,6 +135,11 @@ TEST(Algorithms, CostIsThatOfThePlan) {
         shape.topology = round_robin(ranks, nodes);
       else if (random() % 4)
         shape.topology = anywhere(ranks, random);
+      if (random() % 2) {
+        std::vector<uint64_t> pods;
+        for (const int node : shape.topology.node) pods.push_back(1 + node % 2);
+        put_into_pods(pods, &shape.topology);
+      }
       if (random() % 2)  // which only those in two levels go by
         shape.within = {Format::kIntraPacked,
                         {64, [](size_t n) { return 2 * n + (n + 63) / 64 * 4; }}};
@@ -164,6 +169,7 @@ TEST(Algorithms, CostIsThatOfThePlan) {
       const Traffic sent = traffic_to(plan.wire_to, shape.rank, shape.topology) + plan.native;
       EXPECT_EQ(a.cost(shape).sent.bytes, sent.bytes);
       EXPECT_EQ(a.cost(shape).sent.off_node, sent.off_node);
+      EXPECT_EQ(a.cost(shape).sent.off_pod, sent.off_pod);
       EXPECT_EQ(a.cost(shape).steps, static_cast<size_t>(std::ranges::count(
                                          plan.steps, Lane::kCommunicate, &Step::lane)))
           << plan.algorithm;

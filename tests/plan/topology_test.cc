@@ -97,6 +97,40 @@ TEST(Topology, ShardsThatGoStraightLeaveWhereTheirRankIsElsewhere) {
   EXPECT_EQ(off(Collective::kRecv, 0, 2), 0u);
 }
 
+// Four nodes of two ranks in two pods, of which the first has the nodes 0 and 2.
+Topology in_two_pods() {
+  Topology t = even_topology(8, 4);
+  EXPECT_EQ(put_into_pods(std::vector<uint64_t>{5, 5, 6, 6, 5, 5, 6, 6}, &t), "");
+  return t;
+}
+
+TEST(Topology, PodsAreLeftWhereTheNextNodeIsInAnotherOne) {
+  const auto off_pod = [](const Topology& t, int rank) {
+    const Traffic sent = raw_traffic(Collective::kAllReduce, 800, {8, rank, 0}, t);
+    EXPECT_EQ(sent.off_node, 2u * 700 / 2);
+    return sent.off_pod;
+  };
+  for (int rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(off_pod(in_two_pods(), rank), 700u) << "its nodes are not side by side";
+    EXPECT_EQ(off_pod(even_topology(8, 4, 2), rank), rank / 2 % 2 == 0 ? 0u : 700u) << rank;
+    EXPECT_EQ(off_pod(even_topology(8, 4), rank), 0u) << "there are none";
+  }
+}
+
+TEST(Topology, ShardsThatGoStraightLeaveAPodWhereTheirRankIsElsewhere) {
+  const Topology t = in_two_pods();
+  const auto off = [&](Collective c, int rank, int root) {
+    return raw_traffic(c, 100, {8, rank, root}, t).off_pod;
+  };
+  EXPECT_EQ(off(Collective::kAllToAll, 3, 0), 400u);
+  EXPECT_EQ(off(Collective::kGather, 5, 0), 0u) << "rank 5 is on node 2";
+  EXPECT_EQ(off(Collective::kGather, 3, 0), 100u);
+  EXPECT_EQ(off(Collective::kScatter, 0, 0), 400u);
+  EXPECT_EQ(off(Collective::kScatter, 1, 0), 0u);
+  const std::vector<size_t> to{0, 1, 2, 4, 8, 16, 32, 64};
+  EXPECT_EQ(traffic_to(to, 0, t), (Traffic{127, 126, 2 + 4 + 32 + 64}));
+}
+
 TEST(Topology, NothingLeavesOneNodeOrUnknownOnes) {
   for (const Topology& t : {Topology{}, topology_of(Hosts{4, 4, 4})})
     for (size_t c = 0; c < kCollectives; ++c)

@@ -144,6 +144,29 @@ TEST(Report, IsTheSameWhenReadAgain) {
   for (const int rank : {0, 1, 2}) EXPECT_EQ(from_json(to_json(sample(rank, 3))), sample(rank, 3));
 }
 
+// Rows say it where there are pods.
+TEST(Report, SaysWhatLeavesThePod) {
+  std::vector<NamedReport> reports = samples(4);
+  EXPECT_EQ(to_text(reports[0].report).find("pod"), std::string::npos);
+  for (NamedReport& one : reports) {
+    Communicator& c = one.report.communicators[0];
+    c.pods = 2;
+    c.native.off_pod = 512;
+    c.rows[0].raw.off_pod = 8000;
+    c.rows[0].wire.off_pod = 2000;
+    EXPECT_EQ(from_json(to_json(one.report)), one.report);
+    EXPECT_NE(to_text(one.report).find("off the pod"), std::string::npos) << to_text(one.report);
+  }
+  const Merged merged = merge(reports);
+  const std::string text = table(merged);
+  EXPECT_NE(text.find("off the pod, natively            8 KB"), text.npos) << text;
+  EXPECT_NE(text.find("off the pod, sent                2 KB"), text.npos) << text;
+  EXPECT_NE(text.find("2.05 KB off pod"), text.npos) << text;
+  const auto json = nlohmann::json::parse(merged_json(merged))["communicators"][0];
+  EXPECT_EQ(json["native_off_pod_bytes"], 2048);
+  EXPECT_EQ(json["rows"][0]["over_ranks"]["off_pod_ratio"]["median"], 4);
+}
+
 // Of the first row auto has chosen the scheme; of the second it has not.
 TEST(Report, SetsPredictionsBesideWhatWasMeasured) {
   std::vector<NamedReport> all = samples(3);

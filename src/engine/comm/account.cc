@@ -120,9 +120,10 @@ report::Communicator account_of(Communicator& c, bool whole) {
                          .released = whole};
   const plan::Topology topology = c.routing().plans().topology_now();
   r.nodes = topology.nodes();
+  r.pods = topology.pods();
   if (r.nodes != 0) r.node = topology.node[c.rank];
   const terseStats_t stats = c.metrics().counters().stats();
-  r.native = {stats.native_bytes, stats.native_off_node_bytes};
+  r.native = {stats.native_bytes, stats.native_off_node_bytes, stats.native_off_pod_bytes};
   for (int reason = 0; reason < TERSE_BYPASS_REASONS; ++reason)
     if (stats.bypasses[reason] != 0) r.bypasses[bypass_reason(reason)] = stats.bypasses[reason];
   r.deltas = deltas_of(c.memory().shadows());

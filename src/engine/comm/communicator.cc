@@ -38,7 +38,9 @@ Communicator::Communicator(const Settings& settings, const NcclLibrary& library,
 terseStats_t Communicator::current_stats() {
   const Shadows& shadows = memory_.shadows();
   terseStats_t current = metrics_.counters().stats();
-  current.nodes = static_cast<size_t>(routing_.plans().topology_now().nodes());
+  const plan::Topology topology = routing_.plans().topology_now();
+  current.nodes = static_cast<size_t>(topology.nodes());
+  current.pods = static_cast<size_t>(topology.pods());
   current.state_bytes = memory_.state_bytes();
   current.delta_calls = shadows.differences();
   current.delta_unchanged = shadows.unchanged();

@@ -42,10 +42,13 @@ terseStats_t Counters::stats() const {
   stats.calls = calls_.get();
   stats.raw_bytes = raw_.bytes.get();
   stats.raw_off_node_bytes = raw_.off_node.get();
+  stats.raw_off_pod_bytes = raw_.off_pod.get();
   stats.wire_bytes = wire_.bytes.get();
   stats.wire_off_node_bytes = wire_.off_node.get();
+  stats.wire_off_pod_bytes = wire_.off_pod.get();
   stats.native_bytes = native_.bytes.get();
   stats.native_off_node_bytes = native_.off_node.get();
+  stats.native_off_pod_bytes = native_.off_pod.get();
   stats.scratch_bytes = scratch_bytes_.get();
   stats.fused_calls = fused_calls_.get();
   stats.window_bytes = window_bytes_.get();

@@ -77,10 +77,11 @@ class Counters {
   uint64_t sequence_ = 0, collectives_ = 0;
   std::array<SizeCounts, kFates> sizes_;
   struct {
-    Count bytes, off_node;
+    Count bytes, off_node, off_pod;
     void add(const plan::Traffic& more) {
       bytes.add(more.bytes);
       off_node.add(more.off_node);
+      off_pod.add(more.off_pod);
     }
   } raw_, wire_, native_;
   Count calls_, fused_calls_, scratch_bytes_, window_bytes_, bypasses_[TERSE_BYPASS_REASONS];
