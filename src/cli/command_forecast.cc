@@ -33,7 +33,7 @@ struct ForecastOptions {
   std::vector<std::string> ranks{"64"},
       bytes{"64K", "256K", "1M", "4M", "16M", "64M", "256M", "1G"};
   std::vector<std::string> schemes;  // none: the defaults
-  int node_ranks = 0;
+  int node_ranks = 0, pods = 1;
 };
 
 void list_profiles() {
@@ -59,15 +59,23 @@ int number_of_ranks(const std::string& text) {
 struct Place {
   const model::Profile& profile;
   int ranks;
-  int node_ranks = 0;  // 0: the profile's
-  plan::Topology topology =
-      plan::full_topology(ranks, node_ranks != 0 ? node_ranks : profile.node_ranks);
+  int node_ranks = 0, pods = 1;  // 0 ranks: the profile's
+  plan::Topology topology = topology_of_full_nodes();
 
   Fusing fusing = {.window_bytes = max_window_bytes(settings(), profile.gpu)};
 
   Machines machines() const {
     return {chunk_policy_of(settings(), plan::default_chunk_policy(profile.gpu)), topology,
             &fusing};
+  }
+
+ private:
+  plan::Topology topology_of_full_nodes() const {
+    const int of_node = node_ranks != 0 ? node_ranks : profile.node_ranks;
+    if (pods == 1) return plan::full_topology(ranks, of_node);
+    if (ranks % of_node != 0)
+      refuse("--pods {}: {} are no whole nodes of {}", pods, counted(ranks, "rank"), of_node);
+    return topology_of(ranks, ranks / of_node, pods);
   }
 };
 
@@ -257,7 +265,7 @@ void forecast_calls(ForecastOptions o) {
         o, fmt::format("{} of {}, {}, by {}", o.collective, o.bytes[0], o.dtype, profile.name)));
   for (const std::string& text : o.ranks) {
     const int ranks = number_of_ranks(text);
-    const Place place{profile, ranks, o.node_ranks};
+    const Place place{profile, ranks, o.node_ranks, o.pods};
     if (const char* what = model::lacks(profile, place.topology))
       refuse("--ranks {}: the profile \"{}\" says nothing of {}", ranks, profile.name, what);
     if (!by_ranks)
@@ -285,8 +293,9 @@ void forecast_step(const ForecastOptions& o, bool names_profile) {
   const TrainingStep step = at("--step", [&] { return read_step(o.step); });
   const std::string& name = names_profile || step.profile.empty() ? o.profile : step.profile;
   model::Profile profile = at("--profile", [&] { return read_profile(name); });
-  if (profile.between) profile.between->bandwidth /= step.sharing;
-  const Place place{profile, step.ranks, step.node_ranks};
+  for (std::optional<model::Link>* const link : {&profile.between, &profile.pods})
+    if (*link) (*link)->bandwidth /= step.sharing;
+  const Place place{profile, step.ranks, step.node_ranks, step.pods};
   if (const char* what = model::lacks(profile, place.topology))
     refuse("--step {}: the profile \"{}\" says nothing of {}", o.step, profile.name, what);
   std::vector<Times> of_calls;
@@ -338,6 +347,9 @@ void add_forecast(CLI::App& app) {
       c->add_option("--ranks", o->ranks, "How many, a list (64)")->delimiter(','),
       c->add_option("--node-ranks", o->node_ranks, "Of a node (default: the profile's)")
           ->check(CLI::Range(1, kMaxRanks)),
+      c->add_option("--pods", o->pods, "That the nodes are in (TERSE_POD)")
+          ->check(CLI::Range(1, kMaxRanks))
+          ->capture_default_str(),
       c->add_option("--bytes", o->bytes, "Of the whole message, a list (64K to 1G)")
           ->delimiter(','),
       c->add_option_function<std::string>(

@@ -1,6 +1,7 @@
 #include "cli/step.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "policy/draft.h"
@@ -12,18 +13,20 @@ namespace {
 
 class StepParser {
  public:
-  StepParser(std::string_view text, const std::string& path) : file_(text, path) {}
+  StepParser(std::string_view text, const std::string& path)
+      : file_(text, path), folder_(std::filesystem::path(path).parent_path()) {}
 
   TrainingStep parse() {
-    static constexpr std::string_view kKeys[] = {"name",       "source",  "profile", "ranks",
-                                                 "node_ranks", "sharing", "compute", "call"};
+    static constexpr std::string_view kKeys[] = {
+        "name", "source", "profile", "ranks", "node_ranks", "pods", "sharing", "compute", "call"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       file_.find_key(e, kKeys);
       if (e.key == "name") step_.name = file_.text_of(e);
       if (e.key == "source") step_.source = file_.text_of(e);
-      if (e.key == "profile") step_.profile = file_.text_of(e);
+      if (e.key == "profile") step_.profile = profile_of(e);
       if (e.key == "ranks") step_.ranks = ranks_of(e);
       if (e.key == "node_ranks") step_.node_ranks = ranks_of(e);
+      if (e.key == "pods") step_.pods = ranks_of(e);
       if (e.key == "sharing") step_.sharing = ranks_of(e);
       if (e.key == "compute") step_.compute = file_.number_of(e, 0, 1e6);
       if (e.key == "call")
@@ -37,6 +40,13 @@ class StepParser {
 
  private:
   using Entry = TomlFile::Entry;
+
+  // Name of a built-in profile, or path of a file: relative to the step's own.
+  std::string profile_of(const Entry& e) const {
+    const std::string name = file_.text_of(e);
+    const std::filesystem::path own = folder_ / name;
+    return std::filesystem::is_regular_file(own) ? own.string() : name;
+  }
 
   int ranks_of(const Entry& e) const { return static_cast<int>(file_.whole_of(e, 1, 65536)); }
 
@@ -75,6 +85,7 @@ class StepParser {
   }
 
   const TomlFile file_;
+  const std::filesystem::path folder_;
   TrainingStep step_;
 };
 

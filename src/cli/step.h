@@ -1,9 +1,10 @@
 // A training step, for `terse forecast --step`, as a file in TOML:
 //
 //   name = "..."              source = "..."
-//   profile = "a100-8x-100gbit"          or a file; --profile takes its place
+//   profile = "a100-8x-100gbit"          or a file; or --profile
 //   ranks = 64                           of the communicator that the calls are on
 //   node_ranks = 4                       of them on a node (default: the profile's)
+//   pods = 1                             that the nodes are in
 //   sharing = 1                          such communicators that call at once, on the same nodes
 //   compute = 0.158                      seconds
 //
@@ -35,7 +36,7 @@ struct StepCall {
 
 struct TrainingStep {
   std::string name, source, profile;
-  int ranks = 0, node_ranks = 0, sharing = 1;
+  int ranks = 0, node_ranks = 0, pods = 1, sharing = 1;
   double compute = 0;
   std::vector<StepCall> calls;
 };

@@ -14,34 +14,43 @@ using plan::Collective;
 using plan::Shape;
 using plan::Topology;
 
-// Latencies of a call in a row, within a node and between nodes.
+// Latencies of a call in a row, within a node, between nodes and between pods.
 struct Steps {
-  double within = 0, between = 0;
+  double within = 0, between = 0, pods = 0;
 };
 
 double latency(const Profile& p, const Steps& steps) {
+  const Link* const pods = p.pods ? &*p.pods : p.between ? &*p.between : nullptr;
   return (steps.within == 0 ? 0 : steps.within * p.within->latency) +
-         (steps.between == 0 ? 0 : steps.between * p.between->latency);
+         (steps.between == 0 ? 0 : steps.between * p.between->latency) +
+         (steps.pods == 0 ? 0 : steps.pods * pods->latency);
 }
 
 bool has_neighbours(const Topology& t) { return t.nodes() != static_cast<int>(t.node.size()); }
 
 // Step in which ranks on any nodes talk to each other.
-Steps any(const Topology& t) { return t.nodes() > 1 ? Steps{.between = 1} : Steps{.within = 1}; }
+Steps any(const Topology& t) {
+  if (t.pods() != 0) return {.pods = 1};
+  return t.nodes() > 1 ? Steps{.between = 1} : Steps{.within = 1};
+}
 
 int levels_of_tree(int leaves) { return std::bit_width(static_cast<unsigned>(leaves) - 1); }
 
 Steps of_tree(Collective collective, const Topology& t) {
   const double ways = collective == Collective::kAllReduce ? 2 : 1;
   const int largest = std::ranges::max(t.size);
-  return {ways * levels_of_tree(largest), ways * levels_of_tree(t.nodes())};
+  const int nodes = t.pods() != 0 ? t.pod_nodes : t.nodes();
+  return {ways * levels_of_tree(largest), ways * levels_of_tree(nodes),
+          t.pods() != 0 ? ways * levels_of_tree(t.pods()) : 0};
 }
 
 double seconds_of(const Profile& p, const plan::Traffic& node, double ranks_of_node) {
   const auto stays = static_cast<double>(node.bytes - node.off_node) / ranks_of_node;
   const auto leaves = static_cast<double>(node.off_node);
-  return std::max(stays == 0 ? 0 : stays / p.within->bandwidth,
-                  leaves == 0 ? 0 : leaves / p.between->bandwidth);
+  const auto crosses = static_cast<double>(node.off_pod);
+  return std::max({stays == 0 ? 0 : stays / p.within->bandwidth,
+                   leaves == 0 ? 0 : leaves / p.between->bandwidth,
+                   crosses == 0 || !p.pods ? 0 : crosses / p.pods->bandwidth});
 }
 
 double sending(const Profile& p, const plan::Traffic& node, const Topology& t) {
@@ -117,9 +126,12 @@ struct Work {
 
 // Steps of an exchange with some ranks.
 Steps exchange(const plan::Step& step, int rank, const Topology& t) {
-  const bool leaves = std::ranges::any_of(
-      step.transfers, [&](const plan::Transfer& to) { return !t.is_near(rank, to.peer); });
-  return leaves || step.transfers.empty() ? any(t) : Steps{.within = 1};
+  const auto goes = [&](const auto& is_so) { return std::ranges::any_of(step.transfers, is_so); };
+  if (step.transfers.empty() ||
+      goes([&](const plan::Transfer& to) { return !t.shares_pod(rank, to.peer); }))
+    return any(t);
+  const bool leaves = goes([&](const plan::Transfer& to) { return !t.is_near(rank, to.peer); });
+  return leaves ? Steps{.between = 1} : Steps{.within = 1};
 }
 
 Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape) {

@@ -15,8 +15,10 @@ namespace terse::model {
 
 // Links of one class. Times in seconds, rates in bytes a second.
 struct Link {
-  double latency = 0;    // of a step: from a message's start until its first byte is there
-  double bandwidth = 0;  // each way: within a node a rank's, between nodes that of all its ranks
+  double latency = 0;  // of a step: from a message's start until its first byte is there
+  // Each way: within a node a rank's; between nodes, and between pods, that of all ranks of a node,
+  // at its turn with the others of its pod.
+  double bandwidth = 0;
 
   bool operator==(const Link&) const = default;
 };
@@ -69,7 +71,8 @@ struct Curve {
 struct Profile {
   std::string name, source;
   std::optional<Link> within, between;
-  bool gpu = false;  // chunks as for GPUs
+  std::optional<Link> pods;  // between pods (plan/topology.h); empty: as between nodes
+  bool gpu = false;          // chunks as for GPUs
   // Parts of the names of the GPUs that it describes, by which it is found; and the most nodes that
   // it is for, as of a rack with NVLink between nodes. 0: any.
   std::vector<std::string> devices;

@@ -63,9 +63,10 @@ class ProfileParser {
   ProfileParser(std::string_view text, const std::string& path) : file_(text, path) {}
 
   Profile parse() {
-    static constexpr std::string_view kKeys[] = {
-        "name",    "source", "gpu",     "devices", "node_ranks", "max_nodes", "message", "launch",
-        "overlap", "within", "between", "fused",   "coding",     "codec",     "measured"};
+    static constexpr std::string_view kKeys[] = {"name",       "source",    "gpu",     "devices",
+                                                 "node_ranks", "max_nodes", "message", "launch",
+                                                 "overlap",    "within",    "between", "pods",
+                                                 "fused",      "coding",    "codec",   "measured"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       if (e.key == "name") {
         profile_.name = file_.text_of(e);
@@ -83,6 +84,8 @@ class ProfileParser {
         set(*number, e, profile_);
       } else if (e.key == "within" || e.key == "between") {
         (e.key == "within" ? profile_.within : profile_.between) = numbers<Link>(kLink, e);
+      } else if (e.key == "pods") {
+        profile_.pods = numbers<Link>(kLink, e);
       } else if (e.key == "fused") {
         profile_.fused = fused_calls(e);
       } else if (e.key == "coding") {
@@ -308,6 +311,7 @@ std::string print_profile(const Profile& p) {
   text += print(kProfile, p);
   if (p.within) text += "\n[within]\n" + print(kLink, *p.within);
   if (p.between) text += "\n[between]\n" + print(kLink, *p.between);
+  if (p.pods) text += "\n[pods]\n" + print(kLink, *p.pods);
   if (p.fused)
     text +=
         "\n[fused]\n" + print(kFused, *p.fused) + (p.fused->estimate ? "estimate = true\n" : "");

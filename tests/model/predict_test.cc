@@ -125,6 +125,37 @@ TEST(Predict, NativeRingsThroughNodesOfSeveralRanks) {
             latencies + (2 * 6144 - 6144) / 2 / kWithinBytes);
 }
 
+// A ring leaves a pod by one of its nodes, and so by half of the pod's link a node.
+TEST(Predict, NativeRingsThroughPods) {
+  Shape s = shape(4, 1);
+  s.topology = plan::even_topology(4, 4, 2);
+  Profile pods = kMachine;
+  EXPECT_EQ(native_seconds(pods, Collective::kAllReduce, s),
+            2 * 2 * kBetweenLatency + kLaunch + 6144 / kBetweenBytes)
+      << "as between nodes";
+  pods.pods = Link{0x1p6, 0x1p2};
+  EXPECT_EQ(native_seconds(pods, Collective::kAllReduce, s),
+            2 * (kBetweenLatency + 0x1p6) + kLaunch + 3072 / 0x1p2);
+  pods.pods->bandwidth = 0x1p40;
+  EXPECT_EQ(native_seconds(pods, Collective::kAllReduce, s),
+            2 * (kBetweenLatency + 0x1p6) + kLaunch + 6144 / kBetweenBytes);
+}
+
+// In groups half of what a rank sends crosses between pods, and in two levels two thirds.
+TEST(Predict, LevelsOfPodsSendLessBetweenThem) {
+  Shape s = shape(4, 1);
+  s.topology = plan::even_topology(4, 4, 2);
+  Profile pods = kMachine;
+  pods.launch = pods.message = 0;
+  pods.coding = {0x1p60, 0x1p60};
+  pods.within->latency = pods.between->latency = 0;
+  pods.pods = Link{0, 1};
+  const double in_steps = seconds_of(s, "twoshot", pods),
+               in_levels = seconds_of(s, "multilevel", pods);
+  EXPECT_NEAR(in_steps, 2 * 2 * 256, 1e-6);
+  EXPECT_NEAR(in_levels, 2 * 256, 1e-6);
+}
+
 // Each rank encodes three shards of 256, and the sum; decodes what it gets of each.
 constexpr double kTwoShotCoding = 1024 / kEncode + (3 * 256 + 4 * 256) / kDecode;
 

@@ -36,6 +36,10 @@ bandwidth = 230e9
 bandwidth = 12_500_000_000
 latency = 14e-6
 
+[pods]
+latency = 1e-3
+bandwidth = 2e9
+
 [fused]
 launch = 7e-6
 flag = 1e-6
@@ -72,6 +76,7 @@ points = [[1, 1]]
       .source = "by hand",
       .within = model::Link{3e-6, 230e9},
       .between = model::Link{14e-6, 12.5e9},
+      .pods = model::Link{1e-3, 2e9},
       .gpu = true,
       .node_ranks = 8,
       .message = 2e-6,
@@ -137,6 +142,7 @@ Profile random_profile(std::mt19937& random) {
             .overlap = number(0, 1)};
   if (yes()) p.within = model::Link{number(0, 1), magnitude()};
   if (yes()) p.between = model::Link{number(0, 1), magnitude()};
+  if (yes()) p.pods = model::Link{number(0, 1), magnitude()};
   if (p.within && yes())
     p.fused = model::FusedCalls{number(0, 1), number(0, 1), magnitude(), number(0, 1), yes()};
   if (p.within || p.between || yes()) p.coding = {magnitude(), magnitude()};
@@ -240,7 +246,7 @@ TEST(Profile, ErrorsSayWhere) {
       {"gpus = true\n", "1:1: unknown key \"gpus\"; did you mean \"gpu\"?"},
       {"version = 1\n",
        "1:1: unknown key \"version\"; known are name, source, gpu, devices, node_ranks, max_nodes, "
-       "message, launch, overlap, within, between, fused, coding, codec and measured"},
+       "message, launch, overlap, within, between, pods, fused, coding, codec and measured"},
       {"[within]\nlatncy = 1\n", "2:1: unknown key \"latncy\"; known are latency and bandwidth"},
       {"[coding]\nbandwidth = 1\n", "2:1: unknown key \"bandwidth\"; known are encode and decode"},
       {"[fused]\nlauch = 1\n", "2:1: unknown key \"lauch\"; did you mean \"launch\"?"},
