@@ -184,13 +184,15 @@ void print_comparison(const Call& call, const Scheme& scheme, const plan::Algori
   const auto row = [&](std::string_view name, std::string_view rounds, std::string_view peers,
                        const plan::Traffic& sent, bool is_taken) {
     fmt::print(
-        "{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}{}\n", name, rounds, peers,
+        "{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}{}{}\n", name, rounds, peers,
         bytes_text(sent.bytes - sent.off_node), bytes_text(sent.off_node),
+        call.options.pods == 1 ? "" : fmt::format("  {:>26}", bytes_text(sent.off_pod)),
         rate == 0 ? "" : "  " + report::show_seconds(static_cast<double>(sent.off_node) / rate),
         is_taken ? "  taken" : "");
   };
-  fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}  {:>26}\n", "algorithm", "rounds", "peers",
-             "within the busiest node", "out of it");
+  fmt::print("\n{:<13}  {:>6}  {:>5}  {:>26}  {:>26}{}\n", "algorithm", "rounds", "peers",
+             "within the busiest node", "out of it",
+             call.options.pods == 1 ? "" : fmt::format("  {:>26}", "out of its pod"));
   plan::Traffic native;
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (!plan::is_for(a, call.request.collective, shape) ||
@@ -229,12 +231,32 @@ void print_fusion(const plan::Algorithm& algorithm, const plan::Shape& shape, co
              bytes_text(room_of(fusion.by_rank.front()).bytes()));
 }
 
+// Algorithm of a call, by a profile; null: by the table alone.
+plan::Selection selection_of(const Call& call, const Scheme& scheme, const plan::Shape& shape,
+                             const model::Profile* profile) {
+  codec::Dtype dtype{};
+  compressible(call.request.datatype, &dtype);
+  const plan::Collective collective = call.request.collective;
+  const plan::Algo algorithm = algorithm_by(
+      profile, scheme,
+      as_chosen_for({collective, call.request.count, dtype, call.options.ranks, call.root()}),
+      call.machines());
+  const plan::Selection usual = plan::select(collective, shape, scheme.algorithm);
+  plan::Selection taken = plan::select(collective, shape, algorithm);
+  if (taken.algorithm == usual.algorithm)
+    taken.reason = usual.reason;
+  else
+    taken.reason = fmt::format("the faster number of levels, by the profile \"{}\"", profile->name);
+  return taken;
+}
+
 // `why`: reason why the call stays native all the same; null: it does not.
-void print_plan(const Call& call, const Scheme& scheme, const char* why) {
+void print_plan(const Call& call, const Scheme& scheme, const model::Profile* profile,
+                const char* why) {
   const ExplainOptions& o = call.options;
   const plan::Collective collective = call.request.collective;
   const plan::Shape shape = call.shape_on(0, scheme);
-  const plan::Selection selection = plan::select(collective, shape, scheme.algorithm);
+  const plan::Selection selection = selection_of(call, scheme, shape, profile);
   const plan::Plan plan =
       plan::build(*selection.algorithm, shape, {.own_exact = scheme.delta.own_exact});
   const auto exchanges =
@@ -411,7 +433,8 @@ void explain(const ExplainOptions& o) {
   if (slow == TERSE_BYPASS_AUTO) bypass = slow;
   if (bypass) return fmt::print("native     {}\n", reason_of(*bypass, decision, request));
   if (request.count == 0) return fmt::print("nothing    the call has no elements\n");
-  print_plan(call, scheme, slow ? kReasons[*slow] : nullptr);
+  print_plan(call, scheme, machine.profile ? &*machine.profile : nullptr,
+             slow ? kReasons[*slow] : nullptr);
   if (machine.profile && !chooses && !plan::is_point_to_point(request.collective))
     print_prediction(call, scheme, machine);
   if (slow)

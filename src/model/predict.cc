@@ -100,17 +100,27 @@ plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
   std::vector<Senders> senders = senders_to(shape.root, algorithm, t);
   senders.push_back({home, 1});
   plan::Traffic in;
-  for (const Senders& from : senders)
-    for (int rank = 0; rank < shape.ranks; ++rank) {
-      if (rank == shape.root || t.node[rank] != from.node) continue;
-      shape.rank = rank;
-      const plan::Plan plan = algorithm.build(shape);
-      for (size_t peer = 0; peer < plan.wire_to.size(); ++peer) {
-        const size_t bytes = plan.wire_to[peer] * from.number;
-        if (from.node == home && peer == static_cast<size_t>(shape.root)) in.bytes += bytes;
-        if (from.node != home && t.node[peer] == home) in += {bytes, bytes};
-      }
+  const int root = shape.root;
+  const auto add = [&](const Senders& from, int rank, size_t alike) {
+    shape.rank = rank;
+    const plan::Plan plan = algorithm.build(shape);
+    for (size_t peer = 0; peer < plan.wire_to.size(); ++peer) {
+      const size_t bytes = plan.wire_to[peer] * from.number * alike;
+      if (from.node == home && peer == static_cast<size_t>(root)) in.bytes += bytes;
+      if (from.node != home && t.node[peer] == home) in += {bytes, bytes};
     }
+  };
+  for (const Senders& from : senders) {
+    std::vector<int> others;  // of the node: alike but for the rank at the root's place
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      if (rank == root || t.node[rank] != from.node) continue;
+      if (t.place[rank] == t.place[root])
+        add(from, rank, 1);
+      else
+        others.push_back(rank);
+    }
+    if (!others.empty()) add(from, others.front(), others.size());
+  }
   return in;
 }
 

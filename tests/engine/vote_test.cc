@@ -46,8 +46,7 @@ TEST(Votes, MayBeOfTheFirstBytesAlone) {
     const CommunicatorPointer c = communicator(comm, settings());
     using Values = std::array<int, 3>;
     const Values mine{rank, 10 * rank, -1};
-    std::array<Vote<Values>, 1> votes{
-        Vote<Values>(*c, mine, std::nullopt, true, 2 * sizeof(int))};
+    std::array<Vote<Values>, 1> votes{Vote<Values>(*c, mine, std::nullopt, true, 2 * sizeof(int))};
     run_votes(votes, Timeout::kInit);
     EXPECT_EQ(votes[0].all(), (std::vector<Values>{{0, 0, 0}, {1, 10, 0}, {2, 20, 0}}));
     release_communicator(comm, true);

@@ -9,7 +9,12 @@ namespace terse {
 const char* algorithm(const Communicator& c, const Request& r, const Scheme& scheme) {
   const plan::Shape shape =
       c.routing().plans().shape(scheme.forms(), r.count, datatype_size(r.datatype), r.root);
-  return plan::select(r.collective, shape, scheme.algorithm).algorithm->build(shape).algorithm;
+  codec::Dtype dtype{};
+  compressible(r.datatype, &dtype);
+  const plan::Algo taken = algorithm_by(
+      c.profile(), scheme, as_chosen_for({r.collective, r.count, dtype, c.ranks, r.root}),
+      c.routing().machines());
+  return plan::select(r.collective, shape, taken).algorithm->build(shape).algorithm;
 }
 
 namespace {

@@ -19,12 +19,6 @@ namespace {
 // Max choices kept for a program whose calls all differ in size.
 constexpr size_t kMaxChoices = 4096;
 
-// Any root will do if all nodes are alike; a message's peers may be near or far.
-int default_root(const Prospect& call, const Machines& machines) {
-  const bool any = machines.topology.is_alike() && !plan::is_point_to_point(call.collective);
-  return any ? 0 : call.root;
-}
-
 // Shape seen from a rank that sends, alike on all ranks.
 plan::Shape shape_of_all(const Forms& forms, const Prospect& call, const Machines& machines) {
   const plan::Traits& t = plan::traits(call.collective);
@@ -70,6 +64,18 @@ SchemeCall select(const Scheme& scheme, const Prospect& call, const Machines& ma
   return {std::move(shape), taken, taken.answers_to(scheme.algorithm)};
 }
 
+// First algorithm that applies in groups of nodes, or without any; null: none.
+const plan::Algorithm* first_applying(plan::Collective collective, const plan::Shape& shape,
+                                      bool in_groups) {
+  const auto all = plan::algorithms();
+  const auto found = std::ranges::find_if(all, [&](const plan::Algorithm& a) {
+    const plan::Algo wish = in_groups ? *plan::find_algo(a.names.own) : plan::Algo{};
+    return a.groups == in_groups && plan::is_for(a, collective, shape) &&
+           a.applies(shape, wish).applies;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
 using FlagsOf = std::function<size_t(const plan::Algorithm&)>;
 
 // Flags of a call by each algorithm; none, without a look at any, where the profile has no fused
@@ -79,6 +85,42 @@ FlagsOf flags_of(const model::Profile& profile, const Scheme& scheme, const Pros
   return [&, counts = profile.fused && machines.fusing != nullptr](const plan::Algorithm& by) {
     return counts ? terse::flags_of(*machines.fusing, by, shape, scheme, call.dtype) : 0;
   };
+}
+
+// Algorithm in groups of nodes in place of one without any, or the reverse, between which the
+// profile decides; null: it does not, as where it has measured such calls.
+const plan::Algorithm* alternative(const model::Profile& profile, const Prospect& call,
+                                   const SchemeCall& usual, const plan::Topology& t) {
+  if (usual.names_algorithm || t.nodes() < 2 || (t.pods() != 0 && !profile.pods) ||
+      model::lacks(profile, t) != nullptr ||
+      profile.curve(call.collective, call.dtype, call.ranks, t.nodes(), model::kNative) != nullptr)
+    return nullptr;
+  return first_applying(call.collective, usual.shape, !usual.algorithm.groups);
+}
+
+plan::Algo named(const plan::Algorithm& algorithm) { return *plan::find_algo(algorithm.names.own); }
+
+// Estimate of a call by algorithm_by().
+struct AsCalled {
+  plan::Algo algorithm;
+  model::Estimate estimate;
+};
+AsCalled as_called(const model::Profile& profile, const Scheme& scheme, const Prospect& call,
+                   const SchemeCall& usual, const Machines& machines) {
+  const FlagsOf flags = flags_of(profile, scheme, call, usual.shape, machines);
+  const auto estimate = [&](const plan::Algorithm& by) {
+    return model::estimate(profile, by, usual.shape, codec_of(scheme), flags(by));
+  };
+  const model::Estimate own = estimate(usual.algorithm);
+  const plan::Algorithm* const other = alternative(profile, call, usual, machines.topology);
+  if (other == nullptr) return {scheme.algorithm, own};
+  const model::Estimate by_other = estimate(*other);
+  const bool sends_more =
+      plan::sends_more_than_native(by_other.link) && !plan::sends_more_than_native(own.link);
+  const bool is_faster = by_other.seconds < kMaxLoss * own.seconds;
+  // By name, as the table may have another one for a count that is not rounded.
+  return is_faster && !sends_more ? AsCalled{named(*other), by_other}
+                                  : AsCalled{named(usual.algorithm), own};
 }
 
 // Fastest algorithm; if it would send more between nodes than NCCL does, the table's own; none if
@@ -93,6 +135,11 @@ model::Estimate fastest_allowed(const model::Profile& profile, const plan::Algor
 }
 
 }  // namespace
+
+int default_root(const Prospect& call, const Machines& machines) {
+  const bool any = machines.topology.is_alike() && !plan::is_point_to_point(call.collective);
+  return any ? 0 : call.root;
+}
 
 Prospect as_chosen_for(const Prospect& call) {
   constexpr int kDigits = 5;
@@ -109,6 +156,15 @@ bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtyp
 
 bool names_its_algorithm(const Scheme& scheme, const Prospect& call, const Machines& machines) {
   return select(scheme, call, machines).names_algorithm;
+}
+
+plan::Algo algorithm_by(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
+                        const Machines& machines) {
+  if (profile == nullptr || plan::is_point_to_point(call.collective)) return scheme.algorithm;
+  const codec::DefaultFloatEnvironment environment;
+  const SchemeCall usual = select(scheme, call, machines);
+  if (alternative(*profile, call, usual, machines.topology) == nullptr) return scheme.algorithm;
+  return as_called(*profile, scheme, call, usual, machines).algorithm;
 }
 
 bool nccl_sends_less(const Scheme& scheme, const Prospect& call, const Machines& machines) {
@@ -142,12 +198,11 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& w
 
 std::optional<Prediction> predict_as_called(const model::Profile& profile, const Scheme& scheme,
                                             const Prospect& call, const Machines& machines) {
-  const auto [shape, algorithm, names_algorithm] = select(scheme, call, machines);
-  const model::Estimate one =
-      model::estimate(profile, algorithm, shape, codec_of(scheme),
-                      flags_of(profile, scheme, call, shape, machines)(algorithm));
-  if (!names_algorithm && plan::sends_more_than_native(one.link)) return {};
-  return Prediction{.scheme = scheme, .seconds = one.seconds, .is_fused = one.is_fused};
+  const SchemeCall usual = select(scheme, call, machines);
+  const auto [algorithm, one] = as_called(profile, scheme, call, usual, machines);
+  if (!usual.names_algorithm && plan::sends_more_than_native(one.link)) return {};
+  return Prediction{
+      .scheme = scheme, .seconds = one.seconds, .is_fused = one.is_fused, .algorithm = algorithm};
 }
 
 bool is_fused(const Scheme& scheme, const Prospect& call, const Machines& machines) {

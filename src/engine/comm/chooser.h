@@ -37,6 +37,17 @@ bool is_for(const Scheme& scheme, plan::Collective collective, codec::Dtype dtyp
 // Returns true if the scheme names the algorithm of a call.
 bool names_its_algorithm(const Scheme& scheme, const Prospect& call, const Machines& machines);
 
+// Returns the root that predictions go by: any will do if all nodes are alike; a message's peers
+// may be near or far.
+int default_root(const Prospect& call, const Machines& machines);
+
+// Returns the algorithm that a call takes by a profile: the scheme's; or, where it names none, the
+// one with two levels, or more, in place of the table's, if that is predicted to be faster by more
+// than predictions err, and sends no more than NCCL. Without a profile, or with pods without what
+// it says of their links, or where it has measured such calls: the scheme's. Alike on all ranks.
+plan::Algo algorithm_by(const model::Profile* profile, const Scheme& scheme, const Prospect& call,
+                        const Machines& machines);
+
 // Returns true if a call stays native because its algorithm would send more between nodes than NCCL
 // does. False if the scheme names the algorithm: its user has decided. `scheme` is_for() the call,
 // as on_ranks() has it.
@@ -50,6 +61,7 @@ struct Prediction {
   bool is_fused = false;  // by what the profile has of such calls
   // Part that the profile lacks to predict a native call; null: nothing.
   const char* lacking = nullptr;
+  plan::Algo algorithm = {};  // algorithm_by(), if predicted as called
 };
 
 // Min gain of a choice; a call with less stays native.
@@ -58,6 +70,9 @@ constexpr double kMinGain = 1.1;
 // Max ratio to the fastest at which a choice is as fast: predictions are no better.
 constexpr double kAsFast = 1.01;
 
+// Max part of another's speed at which a call is as fast: predictions err by more.
+constexpr double kMaxLoss = 0.97;
+
 // Predicts by the model alone. Empty: the scheme serves no such call, or names no algorithm and
 // would send more between nodes than NCCL does.
 Prediction predict_native(const model::Profile& profile, const Prospect& call,
@@ -65,8 +80,8 @@ Prediction predict_native(const model::Profile& profile, const Prospect& call,
 std::optional<Prediction> predict(const model::Profile& profile, const Scheme& scheme,
                                   const Prospect& call, const Machines& machines);
 
-// Predicts a call with this scheme, by the table's algorithm or the one that the scheme names.
-// Empty: the call stays native. `scheme` is as nccl_sends_less() has it.
+// Predicts a call with this scheme, by algorithm_by(). Empty: the call stays native. `scheme` is as
+// nccl_sends_less() has it.
 std::optional<Prediction> predict_as_called(const model::Profile& profile, const Scheme& scheme,
                                             const Prospect& call, const Machines& machines);
 

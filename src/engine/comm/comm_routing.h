@@ -38,9 +38,16 @@ class CommRouting {
     nearest_profile_ = std::move(nearest);
     const model::Profile* const by = own != nullptr ? own : nearest_profile();
     if (by == nullptr) return;
-    plans_.judge_by([this, by](const PlanKey& key, bool is_fused) {
-      return (by->fused || !is_fused) && is_slow(*by, key);
-    });
+    plans_.judge_by(
+        {.algorithm =
+             [this, by](const PlanKey& key) {
+               return savings_.of(by, scheme_of(key), prospect_of(key), machines()).algorithm;
+             },
+         .is_slow =
+             [this, by](const PlanKey& key, bool is_fused) {
+               return (by->fused || !is_fused) &&
+                      savings_.are_a_loss(by, scheme_of(key), prospect_of(key), machines());
+             }});
   }
   // Notes windows that all ranks have, or that some rank does not have: which calls are fused from
   // then on, and chosen as such. At the same call on all ranks.
@@ -86,17 +93,18 @@ class CommRouting {
     fused_from_.clear();
   }
 
-  // Returns true if a call is predicted to be slower than native.
-  bool is_slow(const model::Profile& profile, const PlanKey& key) {
+  static Scheme scheme_of(const PlanKey& key) {
     Scheme scheme;
     scheme.spec = key.forms.spec;
     scheme.intra = key.forms.intra;
     scheme.second = key.forms.second;
     scheme.outer = key.forms.outer;
     scheme.algorithm = key.algorithm;
-    const Prospect call{key.collective, key.count, key.dtype,
-                        static_cast<int>(topology().node.size()), key.root};
-    return savings_.are_a_loss(&profile, scheme, call, machines());
+    return scheme;
+  }
+  Prospect prospect_of(const PlanKey& key) const {
+    return as_chosen_for(
+        {key.collective, key.count, key.dtype, static_cast<int>(topology().node.size()), key.root});
   }
 
   Operators operators_;

@@ -60,22 +60,24 @@ PlanPointer Plans::of(const PlanKey& key) {
     return this->shape(key.forms, key.count, codec::dtype_size(key.dtype), key.root);
   };
   return cached(plans_, key, shape, [&](const plan::Shape& s) {
-    plan::Plan plan = make(key, s);
+    const plan::Algo algorithm = judge_.algorithm ? judge_.algorithm(key) : key.algorithm;
+    plan::Plan plan = make(key, algorithm, s);
     plan.max_scratch_bytes = plan.scratch_bytes;
     plan.with_windows = with_windows(key, s, plan);
-    plan.is_slow = is_slow_ && is_slow_(key, plan.with_windows != nullptr);
+    plan.is_slow = judge_.is_slow && judge_.is_slow(key, plan.with_windows != nullptr);
     if (!plan::traits(key.collective).rooted) return plan;
     for (const int rank : {s.root, (s.root + 1) % s.ranks}) {  // and the others alike
       plan::Shape other = s;
       other.rank = rank;
-      plan.max_scratch_bytes = std::max(plan.max_scratch_bytes, make(key, other).scratch_bytes);
+      plan.max_scratch_bytes =
+          std::max(plan.max_scratch_bytes, make(key, algorithm, other).scratch_bytes);
     }
     return plan;
   });
 }
 
-plan::Plan Plans::make(const PlanKey& key, const plan::Shape& s) const {
-  const plan::Selection selection = plan::select(key.collective, s, key.algorithm, algorithms_);
+plan::Plan Plans::make(const PlanKey& key, plan::Algo algorithm, const plan::Shape& s) const {
+  const plan::Selection selection = plan::select(key.collective, s, algorithm, algorithms_);
   plan::Plan plan = plan::build(*selection.algorithm, s, key.delta);
   plan.link = plan::link_of(*selection.algorithm, s);
   plan.asked_for = selection.algorithm->answers_to(key.algorithm);
@@ -149,8 +151,8 @@ void Plans::refuse_windows(size_t bytes) {
   plans_.clear();
 }
 
-void Plans::judge_by(IsSlow is_slow) {
-  is_slow_ = std::move(is_slow);
+void Plans::judge_by(Judge judge) {
+  judge_ = std::move(judge);
   plans_.clear();
 }
 

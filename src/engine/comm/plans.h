@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <memory_resource>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,14 @@ struct PlanKey {
   bool learns;    // learns levels first
 
   auto operator<=>(const PlanKey&) const = default;
+};
+
+// What depends on a profile, alike on all ranks; empty: nothing does.
+struct Judge {
+  // Algorithm that a call names, or has named for it.
+  std::function<plan::Algo(const PlanKey&)> algorithm;
+  // Returns true if a call is marked as slower than NCCL's. `is_fused`: if all ranks get windows.
+  std::function<bool(const PlanKey&, bool is_fused)> is_slow;
 };
 
 // One message in the key of a batch's plan.
@@ -84,22 +93,21 @@ class Plans {
   // Returns true if anything stays exact.
   bool has_exclusions() const { return !exclusions_.empty(); }
   void use(std::span<const plan::Algorithm> table);
-  // Sets which calls are marked as slower than NCCL's. `is_fused`: if all ranks get windows.
-  using IsSlow = std::function<bool(const PlanKey&, bool is_fused)>;
-  void judge_by(IsSlow is_slow);
+  // Sets what goes by a profile.
+  void judge_by(Judge judge);
   // Notes windows that all ranks have, or some rank has refused. Forgets all plans.
   void adopt_windows(const WindowRoom& room);
   void refuse_windows(size_t bytes);
 
  private:
-  plan::Plan make(const PlanKey& key, const plan::Shape& shape) const;
+  plan::Plan make(const PlanKey& key, plan::Algo algorithm, const plan::Shape& shape) const;
   std::shared_ptr<const plan::Plan> with_windows(const PlanKey& key, const plan::Shape& shape,
                                                  const plan::Plan& usual) const;
 
   const int rank_, ranks_;
   const plan::ChunkPolicy chunk_policy_;
   Fusing fusing_;
-  IsSlow is_slow_;               // empty: none is
+  Judge judge_;
   mutable std::mutex learning_;  // guards topology_now()
   plan::Topology topology_;
   Exclusions exclusions_;

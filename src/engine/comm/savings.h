@@ -7,16 +7,15 @@
 
 namespace terse {
 
-// Max part of native's speed at which a scheme that the user names compresses all the same.
-constexpr double kMaxLoss = 0.97;
-
-// Seconds of a call; 0: the profile says nothing of it.
+// Seconds of a call, 0: the profile says nothing of it; and its algorithm.
 struct Saving {
   double native = 0, compressed = 0;
+  plan::Algo algorithm = {};  // algorithm_by()
 
   // Returns true if the call gains too little for a preset to compress it.
   bool is_too_little() const { return native != 0 && compressed * kMinGain > native; }
-  // Returns true if the call is slower than native by more than predictions err.
+  // Returns true if the call is slower than native by more than predictions err: then it stays
+  // native, though the user names its scheme.
   bool is_loss() const { return compressed * kMaxLoss > native; }
 };
 

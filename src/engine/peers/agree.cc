@@ -63,11 +63,11 @@ template <>
 constexpr uint64_t kLayout<Details> = layout_of("Details", &Details::settings, &Details::scheme,
                                                 &Details::name);
 template <>
-constexpr uint64_t kLayout<Hello> =
-    mix(layout_of("Hello", &Hello::settings, &Hello::scheme, &Hello::host, &Hello::identity,
-                  &Hello::ordinal, &Hello::leader, &Hello::pod, &Hello::device, &Hello::gigabits,
-                  &Hello::unused),
-        kLayout<Details>);
+constexpr uint64_t kLayout<Hello> = mix(layout_of("Hello", &Hello::settings, &Hello::scheme,
+                                                  &Hello::host, &Hello::identity, &Hello::ordinal,
+                                                  &Hello::leader, &Hello::pod, &Hello::device,
+                                                  &Hello::gigabits, &Hello::unused),
+                                        kLayout<Details>);
 
 namespace {
 

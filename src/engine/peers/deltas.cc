@@ -35,9 +35,7 @@ constexpr size_t kMaxAtOnce = kMaxVoteBytes / sizeof(Held);
 static_assert(sizeof(Held) <= kMinVoteBytes);
 using HeldOfCalls = std::array<Held, kMaxAtOnce>;
 
-size_t calls_at_once(int ranks) {
-  return (words_bytes(ranks) - sizeof(BuildMark)) / sizeof(Held);
-}
+size_t calls_at_once(int ranks) { return (words_bytes(ranks) - sizeof(BuildMark)) / sizeof(Held); }
 
 }  // namespace
 

@@ -32,8 +32,8 @@ class HostAllGather {
   // Makes room for up to `bytes` bytes from each rank, or, with a peer, of two ranks that name each
   // other.
   HostAllGather(Communicator& communicator, size_t bytes, std::optional<int> peer = {});
-  // Takes up to words_bytes() from all ranks, in the communicator's control buffer: takes no memory,
-  // and so works without any.
+  // Takes up to words_bytes() from all ranks, in the communicator's control buffer: takes no
+  // memory, and so works without any.
   explicit HostAllGather(Communicator& communicator);
   ~HostAllGather();
   HostAllGather(const HostAllGather&) = delete;
