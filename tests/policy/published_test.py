@@ -9,14 +9,19 @@ import unittest
 TERSE, STEPS = sys.argv[1:3]
 
 
-def forecast(name):
-    """(seconds natively, compressed) of a step."""
+def forecast_words(name):
+    """What is forecast of a step, in words and by its parts."""
     done = subprocess.run([TERSE, "forecast", "--step", os.path.join(STEPS, name + ".toml")],
                           capture_output=True, text=True, check=True)
-    said = re.search(r"^step +(\S+) (m?s) native, (\S+) (m?s) compressed: ", done.stdout,
+    return re.search(r"(?<=^step {7})(\S+) (m?s) native, (\S+) (m?s) compressed: \S+$", done.stdout,
                      re.MULTILINE)
+
+
+def forecast(name):
+    """(seconds natively, compressed) of a step."""
+    words = forecast_words(name)
     unit = {"s": 1, "ms": 1e-3}
-    return float(said[1]) * unit[said[2]], float(said[3]) * unit[said[4]]
+    return float(words[1]) * unit[words[2]], float(words[3]) * unit[words[4]]
 
 
 class Published(unittest.TestCase):
@@ -43,6 +48,36 @@ class Published(unittest.TestCase):
 
     def test_every_step_is_tried(self):
         self.assertEqual(len([f for f in os.listdir(STEPS) if f.endswith(".toml")]), 5)
+
+
+class Readme(unittest.TestCase):
+    def test_the_table_has_what_forecasts_say(self):
+        with open(os.path.join(STEPS, "..", "..", "README.md"), encoding="utf-8") as file:
+            rows = re.findall(r"^\| .*Gbit/s.* \| (\S+)x \| \**([\d.]+)x\** \| (\S+)x \| `(\S+)` \|$",
+                              file.read(), re.MULTILINE)
+        self.assertEqual(len(rows), 5)
+        for *gains, profile in rows:
+            for gain, dtype, scheme in zip(gains, ("fp32", "bf16", "bf16"), ("int8", "int8", "int4")):
+                with self.subTest((profile, dtype, scheme)):
+                    done = subprocess.run(
+                        [TERSE, "forecast", "--ranks", "64", "--bytes", "256M", "--profile", profile,
+                         "--dtype", dtype, "--schemes", scheme], capture_output=True, text=True, check=True)
+                    predicted = re.search(r"([\d.]+)x\)?$", done.stdout)[1]
+                    self.assertLessEqual(abs(float(predicted) - float(gain)), 0.0501)
+
+
+class Predictions(unittest.TestCase):
+    FOLDER = os.path.join(STEPS, "predictions")
+
+    def test_the_table_has_what_forecasts_say(self):
+        with open(os.path.join(self.FOLDER, "README.md"), encoding="ascii") as file:
+            rows = re.findall(r"^\|.*\| `(\S+)` \| (.+) \| (.+) \| (\S+) \|$", file.read(), re.MULTILINE)
+        steps = {f[:-len(".toml")] for f in os.listdir(self.FOLDER) if f.endswith(".toml")}
+        self.assertEqual({row[0] for row in rows}, steps - {"regions"})
+        for name, native, compressed, ratio in rows:
+            with self.subTest(name):
+                line = forecast_words(os.path.join("predictions", name))
+                self.assertEqual(line[0], f"{native} native, {compressed} compressed: {ratio}")
 
 
 if __name__ == "__main__":
