@@ -4,7 +4,7 @@
 #include <bit>
 #include <vector>
 
-#include "plan/grid.h"
+#include "plan/in_levels.h"
 #include "plan/link.h"
 
 namespace terse::model {
@@ -132,7 +132,18 @@ struct Work {
   size_t steps = 0, messages = 0;
   size_t packed = 0, unpacked = 0;  // elements
   double latencies = 0;
+  double links = 0;  // seconds of its messages, step by step
 };
+
+// Seconds of a step's messages over links that the ranks of a node share, all alike.
+double seconds_of_messages(const Profile& p, const plan::Step& step, int rank, const Topology& t) {
+  const int node_ranks = t.nodes() > 1 ? t.size[t.node[rank]] : 1;
+  plan::Traffic node;
+  for (const plan::Transfer& sent : step.transfers)
+    if (sent.send)
+      node += plan::traffic_to(sent.peer, sent.bytes * static_cast<size_t>(node_ranks), rank, t);
+  return seconds_of(p, node, node_ranks);
+}
 
 // Steps of an exchange with some ranks.
 Steps exchange(const plan::Step& step, int rank, const Topology& t) {
@@ -154,6 +165,7 @@ Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& sh
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
       work.latencies += latency(p, exchange(step, shape.rank, t));
+    work.links += seconds_of_messages(p, step, shape.rank, t);
     for (const plan::Native& n : step.natives)
       work.latencies += latency(p, of_tree(n.collective, t));
     for (const plan::Compute& c : step.compute) {
@@ -178,12 +190,15 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
     const Work work = work_of(p, algorithm, other);
     most = {std::max(most.steps, work.steps), std::max(most.messages, work.messages),
             std::max(most.packed, work.packed), std::max(most.unpacked, work.unpacked),
-            std::max(most.latencies, work.latencies)};
+            std::max(most.latencies, work.latencies), std::max(most.links, work.links)};
   }
   return most;
 }
 
-double chunks_of(Collective collective, const Shape& shape, size_t bytes) {
+double chunks_of(const plan::Algorithm& algorithm, const Shape& shape, size_t bytes) {
+  const Collective collective = algorithm.collective;
+  if (algorithm.groups && plan::shards(collective, shape.ranks) == 1)
+    return static_cast<double>(plan::cut_of_rows(shape).parts);
   const plan::ChunkPolicy& chunk_policy = shape.chunk_policy;
   const size_t most = plan::is_point_to_point(collective)
                           ? std::min(chunk_policy.max_chunks, plan::ChunkPolicy::kMaxChunks)
@@ -251,7 +266,9 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
     links = std::max(links, seconds_of(p, algorithm.cost(shape).sent, 1));
   if (goes_to_root(algorithm.collective))
     links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
-  const double chunks = chunks_of(algorithm.collective, shape, bytes);
+  const double chunks = chunks_of(algorithm, shape, bytes);
+  // Steps within a node and between nodes go along with each other in several chunks alone.
+  links += std::max(0.0, work.links - links) / chunks;
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
   const double time = work.latencies +
                       chunks * (static_cast<double>(work.steps) * p.launch +

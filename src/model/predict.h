@@ -5,7 +5,8 @@
 //
 //   steps * (latency + launch) + messages * message + longer + shorter * (1 - overlap (k-1)/k)
 //
-// for k chunks, with  sending = max(bytes within a node / rate, bytes out of the node / rate)
+// for k chunks, with  sending = max(bytes within a node / rate, bytes out of the node / rate), and
+// what the steps' messages take one after the other beyond that, of one chunk,
 // and  coding = elements packed / encode + elements unpacked / decode.  For trees that is the model
 // of Global-QSGD (arXiv 2305.18627, section 5), with rings or direct messages in their place.
 //

@@ -111,15 +111,20 @@ class Rows {
       : s_(s),
         shards_(in_levels(s, s.ranks)),
         grid_(grid),
-        row_shard_(grid.levels() > 2 ? shard_of_row(s) : 0) {}
+        cut_(grid.levels() > 2 ? cut_of_rows(s) : RowCut{}) {}
 
   // Bytes of the shards that the ranks have that share the digits up to a level with one: in many
-  // levels in one body.
+  // levels in one body of each part.
   size_t row(size_t rank, size_t level, Format format) const {
     const size_t first = grid_.first(rank, level), shards = grid_.block(level);
     if (grid_.levels() > 2) {
-      const auto element = [&](size_t shard) { return std::min(shard * row_shard_, s_.count); };
-      return bytes(s_, format, element(first + shards) - element(first));
+      const auto in_part = [&](size_t length) {
+        const auto element = [&](size_t shard) { return std::min(shard * cut_.shard, length); };
+        return bytes(s_, format, element(first + shards) - element(first));
+      };
+      const size_t others = cut_.parts - 1;
+      return (others == 0 ? 0 : others * in_part(cut_.part)) +
+             in_part(s_.count - others * cut_.part);
     }
     return plan::cost::row(s_, shards_, grid_.row(rank, level), format);
   }
@@ -146,7 +151,7 @@ class Rows {
   const Shape& s_;
   const Shards shards_;
   const Grid& grid_;
-  const size_t row_shard_;
+  const RowCut cut_;
 };
 
 // Levels on which a rank has peers.

@@ -32,10 +32,8 @@ class Hierarchical : InLevels {
   Hierarchical(Collective collective, const char* algorithm, const Shape& s, Grid grid)
       : InLevels(collective, s, std::move(grid)),
         phases_(phases()),
-        in_rows_(by_message_ && levels_ > 2),
-        shard_(in_rows_      ? shard_of_row(s)
-               : by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, s.quantum())
-                             : s.count),
+        shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, s.quantum())
+                           : s.count),
         chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, 1, 0,
                 levels_ > 2 ? quantum_of_levels(s) : s.quantum()),
         slots_(s, chunks_),
@@ -44,7 +42,7 @@ class Hierarchical : InLevels {
         lag_(choose_lag()),
         b_(collective, algorithm, s) {
     for (size_t position = 0; position < static_cast<size_t>(s.ranks); ++position)
-      shards_.push_back(in_rows_ ? position : grid_.rank_at(position));
+      shards_.push_back(grid_.rank_at(position));
   }
 
   Plan build() {
@@ -92,12 +90,6 @@ class Hierarchical : InLevels {
   size_t shard_of(size_t owner) const { return shards_[grid_.position(owner)]; }
   std::span<const size_t> shards_of(size_t rank, size_t level) const {
     return std::span(shards_).subspan(grid_.first(rank, level), grid_.block(level));
-  }
-
-  // Number of a shard, and of its elements, for the random numbers: in rows those of the message.
-  uint32_t number(size_t shard) const { return in_rows_ ? 0 : static_cast<uint32_t>(shard); }
-  size_t origin(size_t shard, const Range& r) const {
-    return (in_rows_ ? shard * shard_ : 0) + r.first;
   }
 
   // Places of what goes to a member of this rank's group, and of what comes from it: a shard, of
@@ -187,8 +179,8 @@ class Hierarchical : InLevels {
                            .target = target,
                            .target_format = format,
                            .count = r.count,
-                           .origin = origin(shard_of(owner), r),
-                           .shard = number(shard_of(owner)),
+                           .origin = r.first,
+                           .shard = static_cast<uint32_t>(shard_of(owner)),
                            .shared_draw = draw});
   }
 
@@ -238,8 +230,8 @@ class Hierarchical : InLevels {
                   .target_format = summed(level),
                   .averages = level == 0,
                   .count = r.count,
-                  .origin = origin(shard, r),
-                  .shard = number(shard),
+                  .origin = r.first,
+                  .shard = static_cast<uint32_t>(shard),
                   .stage = static_cast<uint32_t>(level) + 1,
                   .shared_draw = draw_of_sum(b_, level)};
       // Sources in the order of scratch: a launch can name any number of them by their distance.
@@ -292,7 +284,7 @@ class Hierarchical : InLevels {
     Step step{"decode", Lane::kDecode, shares_.steps[c], {}, {}};
     step.compute.reserve(shards_.size());
     for (size_t n = 0; n < shards_.size(); ++n) {
-      const size_t position = in_rows_ ? n : grid_.position(n);
+      const size_t position = grid_.position(n);
       const Range r = chunks_.range(n, c);
       b_.push(step.compute, {.inputs = {{share(c, position), gathered_}},
                              .target = b_.raw(Region::kRecv, n * shard_ + r.first),
@@ -303,9 +295,6 @@ class Hierarchical : InLevels {
   }
 
   const std::vector<Phase> phases_;
-  // The shards of a message are those of positions, not of ranks. In either case a row's shards
-  // that are short, or empty, are its last ones.
-  const bool in_rows_;
   const size_t shard_;  // max elements that a rank owns
   const Chunks chunks_;
   std::vector<size_t> shards_;  // numbers of shards, by position

@@ -149,9 +149,13 @@ inline size_t quantum_of_levels(const Shape& shape) {
   return std::max(shape.quantum(), shape.outer.packing.quantum);
 }
 
-// Max elements of a rank's shard of a message, in many levels: parameters of the shards of a row
-// lie side by side in whole words.
-size_t shard_of_row(const Shape& shape);
+// Cut of a message in many levels: into parts, and each of these into a shard for each rank; the
+// last ones may be short or empty. Parameters of the shards of a row lie side by side in whole
+// words.
+struct RowCut {
+  size_t parts, part, shard;  // number, and max elements
+};
+RowCut cut_of_rows(const Shape& shape);
 
 // Collective whose ranks have shards of their own bodies, whatever the number of levels.
 Plan in_shards(Collective collective, const char* algorithm, const Shape& shape, Grid grid);

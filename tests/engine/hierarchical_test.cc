@@ -191,6 +191,7 @@ TEST(Multilevel, GivesTheReferenceBytesOnEveryRank) {
     c.call.groups = {in_group, groups};
     c.call.root = static_cast<int>(random() % c.call.node.size());
     c.chunk_bytes = random() % 3 == 0 ? 0 : size_t{4096} << random() % 4;
+    c.call.part_bytes = c.chunk_bytes;
     c.in_place = random() % 2;
     check_case(c, next_ordinal());
   }

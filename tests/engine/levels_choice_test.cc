@@ -29,6 +29,7 @@ TEST(NumberOfLevels, IsByWhatTheLinksCost) {
   const plan::Topology few = plan::even_topology(128, 16);
   Prospect call = kCall;
   call.ranks = 128;
+  call.count = size_t{1} << 20;
   EXPECT_EQ(name_of(&messages, "int4", call, few), "multilevel");
   EXPECT_EQ(name_of(&slow, "int4", call, few), "hierarchical");
 }

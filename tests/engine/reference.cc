@@ -347,12 +347,32 @@ class Reference {
     const size_t block = std::max(
         {call_.scheme.spec.block, intra.spec.value_or(call_.scheme.spec).block, second().block});
     const size_t quantum = in_groups() ? of_whole_words(block) : block;
-    const size_t shard = ((call_.count + ranks_ - 1) / ranks_ + quantum - 1) / quantum * quantum;
+    const size_t part = in_groups() ? part_of(quantum) : call_.count;
+    Bytes result;
+    for (size_t begin = 0; begin < call_.count; begin += part) {
+      const size_t shard = ((part + ranks_ - 1) / ranks_ + quantum - 1) / quantum * quantum;
+      const Bytes sums = hierarchical_sums(begin, std::min(begin + part, call_.count), shard);
+      result.insert(result.end(), sums.begin(), sums.end());
+    }
+    return result;
+  }
+
+  // Elements of a part of the message, of whole shards for all ranks.
+  size_t part_of(size_t quantum) const {
+    const size_t wanted = call_.part_bytes / datatype_size(call_.datatype);
+    const size_t parts = wanted == 0 ? 1 : std::max<size_t>(1, call_.count / wanted);
+    if (parts == 1) return call_.count;
+    const size_t whole = quantum * ranks_;
+    return ((call_.count + parts - 1) / parts + whole - 1) / whole * whole;
+  }
+
+  // Sums of the elements from `begin` to `end`, of which each rank owns a shard.
+  Bytes hierarchical_sums(size_t begin, size_t end, size_t shard) const {
     const Contributors owner = owners();
     Bytes result;
     for (size_t p = 0; p < ranks_; ++p) {
-      const size_t first = std::min(p * shard, call_.count);
-      const size_t count = std::min(shard, call_.count - first);
+      const size_t first = std::min(begin + p * shard, end);
+      const size_t count = std::min(shard, end - first);
       // In groups the numbers are those of the message.
       const Range r = in_groups() ? Range{first, count, 0, first}
                                   : Range{first, count, static_cast<uint32_t>(p)};
