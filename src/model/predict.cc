@@ -178,12 +178,22 @@ Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& sh
   return work;
 }
 
+// Rank none of whose digits is the root's: it has the most messages of a Broadcast in many levels.
+int farthest(const Shape& shape) {
+  const plan::Grid grid = plan::grid_of_groups(shape.topology);
+  auto rank = static_cast<size_t>(shape.root);
+  for (size_t level = 0; level < grid.levels(); ++level)
+    rank = grid.peer(rank, level, (grid.digit(rank, level) + 1) % grid.radix(level));
+  return static_cast<int>(rank);
+}
+
 // The most of each that any rank does: where there is a root its own, or of the others.
 Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& shape) {
   Work most = work_of(p, algorithm, shape);
   if (!plan::traits(algorithm.collective).rooted || plan::is_point_to_point(algorithm.collective))
     return most;
-  for (const int rank : {shape.root, (shape.root + 1) % shape.ranks}) {
+  const int next = (shape.root + 1) % shape.ranks;
+  for (const int rank : {shape.root, next, algorithm.groups ? farthest(shape) : next}) {
     if (rank == shape.rank) continue;
     Shape other = shape;
     other.rank = rank;

@@ -7,6 +7,7 @@
 #include "plan/chunks.h"
 #include "plan/in_levels.h"
 #include "plan/rooted_grid.h"
+#include "plan/rooted_groups.h"
 
 namespace terse::plan::cost {
 namespace {
@@ -281,6 +282,34 @@ Cost hierarchical_broadcast(const Shape& s) {
   for (size_t n = 1; n < grid.nodes; ++n)
     send(n, place, shards.bytes(grid.shard(node == 0 ? n : node, place)));
   return {4, sent};
+}
+
+Cost multilevel_broadcast(const Shape& s) {
+  const RootedGroups groups(s.topology, s.root);
+  const Shards shards = in_levels(s, groups.shards().size());
+  const auto bytes_of = [&](std::span<const size_t> numbers) {
+    return row(s, shards, numbers, Format::kPacked);
+  };
+  const auto self = static_cast<size_t>(s.rank);
+  Traffic sent;
+  const auto send = [&](size_t peer, std::span<const size_t> numbers) {
+    sent += to_rank(s, static_cast<int>(peer), bytes_of(numbers));
+  };
+  for (size_t level = 1; level < groups.levels(); ++level)
+    for (size_t d = 0; d < groups.radix(level); ++d) {
+      const size_t peer = groups.peer(self, level, d);
+      if (peer == self) continue;
+      if (groups.is_on_the_way(self, level - 1)) send(peer, groups.shards_of(peer, level));
+      if (groups.gives(self, level) && groups.lacks(peer, level))
+        send(peer, groups.shards_of(self, level));
+    }
+  for (size_t p = 0; p < groups.places(); ++p) {
+    const size_t peer = groups.peer(self, 0, p);
+    if (peer == self) continue;
+    if (static_cast<int>(peer) != s.root) send(peer, groups.row(groups.digit(self, 0)));
+    if (is_root(s)) send(peer, groups.row(p));
+  }
+  return {2 * (groups.levels() - (groups.places() == 1 ? 1 : 0)), sent};
 }
 
 Cost summed_all_reduce(const Shape& s) { return summed(s, Collective::kAllReduce, 1); }

@@ -25,6 +25,7 @@ Cost hierarchical_reduce_scatter(const Shape& shape);
 // Costs in three levels or more, of nodes in groups.
 Cost multilevel_all_reduce(const Shape& shape);
 Cost multilevel_reduce(const Shape& shape);
+Cost multilevel_broadcast(const Shape& shape);
 Cost multilevel_all_gather(const Shape& shape);
 Cost multilevel_reduce_scatter(const Shape& shape);
 // Shared grid: sums by NCCL itself.

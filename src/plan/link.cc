@@ -28,10 +28,16 @@ void add_ends_of_each_size(const Topology& t, int from, std::vector<int>* nodes)
 }
 
 // Nodes that differ from the root's in the lowest digit alone: in many levels a Reduce sends them
-// the most.
+// the most. And those whose lowest digits are next to the root's, and the others its own: in a
+// Broadcast they send the most.
 void add_group(int root, const Topology& t, std::vector<int>* nodes) {
   const Grid grid = grid_of_groups(t);
   for (const size_t rank : grid.group(static_cast<size_t>(root), 1)) nodes->push_back(t.node[rank]);
+  auto next = static_cast<size_t>(root);
+  for (size_t level = 1; level < grid.levels(); ++level) {
+    next = grid.peer(next, level, (grid.digit(next, level) + 1) % grid.radix(level));
+    nodes->push_back(t.node[next]);
+  }
 }
 
 // Nodes that may be the busiest, each once: all, if they differ and are few. Else of each size the

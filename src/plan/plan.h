@@ -317,6 +317,7 @@ Plan hierarchical_reduce_scatter(const Shape& shape);
 Plan hierarchical_all_gather(const Shape& shape);
 Plan multilevel_all_reduce(const Shape& shape);  // of nodes alike, in groups (grid.h)
 Plan multilevel_reduce(const Shape& shape);
+Plan multilevel_broadcast(const Shape& shape);
 Plan multilevel_reduce_scatter(const Shape& shape);
 Plan multilevel_all_gather(const Shape& shape);
 Plan reduce_scatter(const Shape& shape);

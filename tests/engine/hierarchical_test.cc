@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <random>
 #include <span>
@@ -172,7 +173,8 @@ TEST(Multilevel, GivesTheReferenceBytesOnEveryRank) {
                                          "fp8e4m3:outer=bf16,",
                                          "learned4:learn=never,"};
   static constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduce,
-                                                Collective::kReduceScatter, Collective::kAllGather};
+                                                Collective::kBroadcast, Collective::kReduceScatter,
+                                                Collective::kAllGather};
   static constexpr size_t kCounts[] = {1, 127, 1000, 4099, 30'011};
   std::mt19937 random(37);
   for (int trial = 0; trial < trials(60, 12) && !testing::Test::HasFatalFailure(); ++trial) {
@@ -234,38 +236,56 @@ TEST(Multilevel, GoesWithoutPodsThatOneRankNamesNot) {
   });
 }
 
-// Of the others some have no message of the rank whose call differs, but of those that have one.
-TEST(Multilevel, AnotherCallOfOneRankIsFoundByAll) {
-  for (const char* scheme : {"int8:algo=hierarchical", "int8:algo=multilevel"}) {
-    const std::vector<Settings> own = settings_on({0, 0, 1, 1, 2, 2, 3, 3}, 0);
-    next_ordinal();
-    run_ranks(8, [&](int rank, ncclComm_t comm) {
-      terse::communicator(comm, own[rank]);
-      const HostStream stream(false);
-      Call call{.scheme = parse_scheme(scheme), .datatype = ncclFloat16, .count = 6'001};
-      const Bytes in = gaussian(call.count, call.datatype, 200 + rank);
-      Bytes out(in.size(), '\x5a');
-      const auto make = [&] {
-        submit(comm, request_of(call, in.data(), out.data(), stream.get()), call.scheme);
-        stream.synchronize();
-      };
+// Rank 7 makes another call: the ranks from `first` on fail, and get nothing.
+void expect_found(Collective collective, const char* scheme, int first, size_t chunk_bytes = 0) {
+  const std::vector<Settings> own = settings_on({0, 0, 1, 1, 2, 2, 3, 3}, chunk_bytes);
+  next_ordinal();
+  std::barrier all_are_alike(8);
+  run_ranks(8, [&](int rank, ncclComm_t comm) {
+    terse::communicator(comm, own[rank]);
+    const HostStream stream(false);
+    Call call{.collective = collective,
+              .scheme = parse_scheme(scheme),
+              .datatype = ncclFloat16,
+              .count = 6'001};
+    const Bytes in = gaussian(call.count, call.datatype, 200 + rank);
+    Bytes out(in.size(), '\x5a');
+    const auto make = [&] {
+      submit(comm, request_of(call, in.data(), out.data(), stream.get()), call.scheme);
+      stream.synchronize();
+    };
+    make();
+    call.datatype = ncclBfloat16;
+    make();
+    all_are_alike.arrive_and_wait();
+    if (rank != 7) call.datatype = ncclFloat16;
+    out.assign(out.size(), '\x5a');
+    bool has_failed = false;
+    try {
       make();
-      call.datatype = ncclBfloat16;
       make();
-      if (rank != 7) call.datatype = ncclFloat16;
-      out.assign(out.size(), '\x5a');
-      bool has_failed = false;
-      try {
-        make();
-        make();
-      } catch (const std::exception&) {
-        has_failed = true;
-      }
+    } catch (const std::exception&) {
+      has_failed = true;
+    }
+    if (rank >= first) {
       EXPECT_TRUE(has_failed) << scheme << ", rank " << rank;
       EXPECT_TRUE(out == Bytes(out.size(), '\x5a')) << scheme << ", rank " << rank;
-      release_communicator(comm, true);
-    });
-  }
+    }
+    release_communicator(comm, true);
+  });
+}
+
+// Of the others some have no message of the rank whose call differs, but of those that have one.
+TEST(Multilevel, AnotherCallOfOneRankIsFoundByAll) {
+  for (const char* scheme : {"int8:algo=hierarchical", "int8:algo=multilevel"})
+    for (const size_t chunk_bytes : {0, 4096, 1024})  // in one part, two and six
+      expect_found(Collective::kAllReduce, scheme, 0, chunk_bytes);
+}
+
+// Ranks from which the message comes to that one have none of it, and the root's elements.
+TEST(Multilevel, AnotherCallOfABroadcastIsFoundByAllBehindIt) {
+  expect_found(Collective::kBroadcast, "int8:algo=hierarchical", 2);
+  expect_found(Collective::kBroadcast, "int8:algo=multilevel", 4);
 }
 
 TEST(Hierarchical, WhatIsNotFiniteIsSoInEveryResult) {

@@ -324,6 +324,26 @@ TEST(Predict, ARootsLinkHasWhatAllSendIt) {
     }
 }
 
+// Whichever rank has them, on nodes in groups.
+TEST(Predict, ABroadcastTakesAsLongAsTheMostMessages) {
+  const Profile messages{
+      .within = Link{0, 1e300}, .between = Link{0, 1e300}, .message = 1, .coding = {1e300, 1e300}};
+  const Algorithm& a = algorithm(Collective::kBroadcast, "multilevel");
+  for (const int root : {0, 5, 31}) {
+    Shape s = shape(16, 2);
+    s.count = 32 * 64;
+    s.root = root;
+    size_t most = 0;
+    for (s.rank = 0; s.rank < s.ranks; ++s.rank) {
+      size_t sum = 0;
+      for (const plan::Step& step : a.build(s).steps) sum += step.transfers.size();
+      most = std::max(most, sum);
+    }
+    s.rank = root;
+    EXPECT_DOUBLE_EQ(estimate(messages, a, s, "int8").seconds, static_cast<double>(most)) << root;
+  }
+}
+
 TEST(Predict, CodecsHaveRatesOfTheirOwn) {
   Profile p = kMachine;
   p.codecs["int4"] = {2 * kEncode, 4 * kDecode};

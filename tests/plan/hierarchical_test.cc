@@ -30,6 +30,7 @@ constexpr Kind kKinds[] = {
     {"AllGather", Collective::kAllGather, hierarchical_all_gather},
     {"AllReduceOfGroups", Collective::kAllReduce, multilevel_all_reduce, true},
     {"ReduceOfGroups", Collective::kReduce, multilevel_reduce, true},
+    {"BroadcastOfGroups", Collective::kBroadcast, multilevel_broadcast, true},
     {"ReduceScatterOfGroups", Collective::kReduceScatter, multilevel_reduce_scatter, true},
     {"AllGatherOfGroups", Collective::kAllGather, multilevel_all_gather, true}};
 
