@@ -57,6 +57,13 @@ double sending(const Profile& p, const plan::Traffic& node, const Topology& t) {
   return seconds_of(p, node, std::ranges::max(t.size));
 }
 
+// Same, where what stays within a node, within a pod, and goes to other pods follow each other.
+double sending_in_turn(const Profile& p, const plan::Traffic& node, const Topology& t) {
+  return sending(p, {node.bytes - node.off_node}, t) +
+         sending(p, {node.off_node - node.off_pod, node.off_node - node.off_pod}, t) +
+         sending(p, {node.off_pod, node.off_pod, node.off_pod}, t);
+}
+
 // Returns true if only the root sends. It then sends more than the ranks of its node on average; if
 // only the root receives, what comes to it takes longer than what any rank sends.
 bool comes_from_root(Collective c) { return plan::traits(c).send.who == plan::Who::kRoot; }
@@ -132,17 +139,14 @@ struct Work {
   size_t steps = 0, messages = 0;
   size_t packed = 0, unpacked = 0;  // elements
   double latencies = 0;
-  double links = 0;  // seconds of its messages, step by step
+  bool in_turn = true;  // each step has messages either within the node or out of it
 };
 
-// Seconds of a step's messages over links that the ranks of a node share, all alike.
-double seconds_of_messages(const Profile& p, const plan::Step& step, int rank, const Topology& t) {
-  const int node_ranks = t.nodes() > 1 ? t.size[t.node[rank]] : 1;
-  plan::Traffic node;
-  for (const plan::Transfer& sent : step.transfers)
-    if (sent.send)
-      node += plan::traffic_to(sent.peer, sent.bytes * static_cast<size_t>(node_ranks), rank, t);
-  return seconds_of(p, node, node_ranks);
+// Returns true if a step has messages both within the node and out of it.
+bool is_mixed(const plan::Step& step, int rank, const Topology& t) {
+  const auto is_near = [&](const plan::Transfer& to) { return t.is_near(rank, to.peer); };
+  return std::ranges::any_of(step.transfers, is_near) &&
+         !std::ranges::all_of(step.transfers, is_near);
 }
 
 // Steps of an exchange with some ranks.
@@ -165,7 +169,7 @@ Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& sh
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
       work.latencies += latency(p, exchange(step, shape.rank, t));
-    work.links += seconds_of_messages(p, step, shape.rank, t);
+    work.in_turn = work.in_turn && step.natives.empty() && !is_mixed(step, shape.rank, t);
     for (const plan::Native& n : step.natives)
       work.latencies += latency(p, of_tree(n.collective, t));
     for (const plan::Compute& c : step.compute) {
@@ -198,9 +202,9 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
     Shape other = shape;
     other.rank = rank;
     const Work work = work_of(p, algorithm, other);
-    most = {std::max(most.steps, work.steps), std::max(most.messages, work.messages),
-            std::max(most.packed, work.packed), std::max(most.unpacked, work.unpacked),
-            std::max(most.latencies, work.latencies), std::max(most.links, work.links)};
+    most = {std::max(most.steps, work.steps),         std::max(most.messages, work.messages),
+            std::max(most.packed, work.packed),       std::max(most.unpacked, work.unpacked),
+            std::max(most.latencies, work.latencies), most.in_turn && work.in_turn};
   }
   return most;
 }
@@ -278,7 +282,8 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
     links = std::max(links, seconds_of(p, sent_to_root(algorithm, whole), 1));
   const double chunks = chunks_of(algorithm, shape, bytes);
   // Steps within a node and between nodes go along with each other in several chunks alone.
-  links += std::max(0.0, work.links - links) / chunks;
+  if (work.in_turn && t.nodes() > 1)
+    links += (sending_in_turn(p, node, t) - sending(p, node, t)) / chunks;
   const double hidden = p.overlap * (chunks - 1) / chunks * std::min(links, coding);
   const double time = work.latencies +
                       chunks * (static_cast<double>(work.steps) * p.launch +

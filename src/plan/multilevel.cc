@@ -338,10 +338,11 @@ class InRows : InLevels {
   const std::vector<Phase> phases_;
   const RowCut cut_;
   const size_t shard_;  // max elements of a part that a rank owns
-  // Number of parts by which a phase follows the one before it: by two a part is computed meanwhile.
+  // Number of parts by which a phase follows the one before it: by two a part is computed
+  // meanwhile.
   const size_t lag_;
-  std::vector<Area> out_, in_;   // by level: to send, and received, by member
-  Area own_, rows_;              // the own sum; all that is gathered, by place
+  std::vector<Area> out_, in_;  // by level: to send, and received, by member
+  Area own_, rows_;             // the own sum; all that is gathered, by place
   Area sums_;
   size_t scratch_bytes_ = 0;
   std::vector<size_t> computed_, exchanged_;  // by part, its last step of the kind
@@ -370,8 +371,8 @@ RowCut cut_of_rows(const Shape& s) {
   auto messages = static_cast<size_t>(s.topology.size.front());  // that a rank sends of a part
   for (const size_t radix : radices_of(s.topology)) messages += radix;
   const size_t wanted = s.chunk(s.count, messages) / s.element_bytes;
-  const size_t parts = std::clamp<size_t>(s.count / std::max<size_t>(1, wanted), 1,
-                                          ChunkPolicy::kMaxChunks);
+  const size_t parts =
+      std::clamp<size_t>(s.count / std::max<size_t>(1, wanted), 1, ChunkPolicy::kMaxChunks);
   const size_t part = Chunks::round_up((s.count + parts - 1) / parts, quantum * ranks);
   const size_t count = std::max<size_t>(1, (s.count + part - 1) / part);
   // One part alone has shards of equal length.

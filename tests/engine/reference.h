@@ -25,7 +25,7 @@ struct Call {
   uint64_t replays = 0;          // of a recorded call: the runs of its graph's calls before
   std::vector<int> node = {};    // by rank, where nodes of equally many ranks are known
   std::vector<int> groups = {};  // nodes to a group, groups to a group of groups; none: two levels
-  size_t part_bytes = 0;            // in groups, raw bytes wanted of a part; 0: one part has all
+  size_t part_bytes = 0;         // in groups, raw bytes wanted of a part; 0: one part has all
   const float* codebook = nullptr;  // of a learned codec; null: levels are equally far apart
   bool preloaded = false;           // of the preload library, not of libterse.so
 };
