@@ -22,7 +22,6 @@
 
 #include "plan/in_levels.h"
 #include "plan/pipeline.h"
-#include "plan/slots.h"
 
 namespace terse::plan {
 namespace {
@@ -108,7 +107,7 @@ class Hierarchical : InLevels {
     return b_.raw(Region::kSend, shard * shard_ + r.first);
   }
 
-  using Areas = std::vector<Slots::Area*>;
+  using Areas = std::vector<SlotUses*>;
 
   Areas areas_of(const Phase& phase) {
     if (phase.gathers) return {&shares_};
@@ -121,25 +120,21 @@ class Hierarchical : InLevels {
       const Phase& phase = phases_[k];
       if (!takes_part(phase)) continue;
       if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
-      for (const Slots::Area* area : areas_of(phase)) area->wait(c, step);
+      for (const SlotUses* area : areas_of(phase)) area->wait(c, step);
       send_and_receive(phase, c, step);
     }
     const size_t exchanged = b_.add(std::move(step));
     for (const auto [k, c] : turns) {
       const Phase& phase = phases_[k];
       if (!takes_part(phase)) continue;
-      for (Slots::Area* area : areas_of(phase)) area->add(exchanged, c);
+      for (SlotUses* area : areas_of(phase)) area->add(exchanged, c);
       exchanged_[c] = exchanged;
       computed_[c] = compute(phase, c);
     }
   }
 
-  // Adds a step that computes in some areas.
   size_t add(Step step, size_t c, const Areas& areas) {
-    for (const Slots::Area* area : areas) area->wait(c, step);
-    const size_t computed = b_.add(std::move(step));
-    for (Slots::Area* area : areas) area->add(computed, c);
-    return computed;
+    return add_in(b_, std::move(step), c, areas);
   }
 
   void send_and_receive(const Phase& phase, size_t c, Step& step) const {

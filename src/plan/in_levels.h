@@ -9,6 +9,7 @@
 
 #include "plan/builder.h"
 #include "plan/grid.h"
+#include "plan/slots.h"
 
 namespace terse::plan {
 
@@ -143,6 +144,14 @@ class InLevels {
   const size_t self_;
   std::vector<std::vector<size_t>> groups_;  // of this rank, by level
 };
+
+// Adds a step that uses slots of a chunk in some areas.
+inline size_t add_in(Builder& b, Step step, size_t c, const std::vector<SlotUses*>& areas) {
+  for (const SlotUses* area : areas) area->wait(c, step);
+  const size_t added = b.add(std::move(step));
+  for (SlotUses* area : areas) area->add(added, c);
+  return added;
+}
 
 // Elements of whole blocks of any format, in many levels.
 inline size_t quantum_of_levels(const Shape& shape) {

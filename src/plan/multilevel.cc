@@ -48,22 +48,15 @@ class InRows : InLevels {
 
  private:
   // Bodies of a part in scratch, in slots for as many parts as are in flight there.
-  struct Area {
-    Format format = Format::kPacked;
-    size_t begin = 0, slot_bytes = 0, slots = 1;
-    std::vector<size_t> bodies = {};              // offsets in a slot
-    std::vector<std::vector<size_t>> users = {};  // by part, the steps that use its slot
+  struct Area : SlotUses {
+    size_t begin = 0, slot_bytes = 0;
+    std::vector<size_t> bodies = {};  // offsets in a slot
 
-    // Makes a step that uses the slot of a part wait for those of the part before, and notes it.
-    void wait(size_t c, Step& step) const {
-      if (c < slots) return;
-      step.after.insert(step.after.end(), users[c - slots].begin(), users[c - slots].end());
-    }
     Place place(size_t c, size_t body) const {
       return {Region::kScratch, begin + c % slots * slot_bytes + bodies[body]};
     }
   };
-  using Areas = std::vector<Area*>;
+  using Areas = std::vector<SlotUses*>;
 
   // Slots from the first use of a part to the last, so many phases later.
   size_t slots_of(size_t phases) const { return phases * lag_ + 2; }
@@ -74,27 +67,26 @@ class InRows : InLevels {
     const auto size = [&](Format format, size_t shards) {
       return s_.bytes(format, longest(shards));
     };
-    if (within != Format::kRaw) out_[0] = add(places, within, size(within, row), slots_of(0));
-    if (places > 1) in_[0] = add(places, within, size(within, row), slots_of(0));
-    if (const size_t sums = sums_of_repacking(); sums != 0)
-      sums_ = add(1, Format::kRaw, 4 * longest(sums), 1);
+    if (within != Format::kRaw) out_[0] = add(places, size(within, row), slots_of(0));
+    if (places > 1) in_[0] = add(places, size(within, row), slots_of(0));
+    if (const size_t sums = sums_of_repacking(); sums != 0) sums_ = add(1, 4 * longest(sums), 1);
     for (size_t level = 1; level < levels_; ++level) {
       const Format format = scattered(level);
-      out_[level] = add(1, format, size(format, grid_.block(level - 1)), slots_of(1));
-      in_[level] = add(grid_.radix(level), format, size(format, grid_.block(level)), slots_of(0));
+      out_[level] = add(1, size(format, grid_.block(level - 1)), slots_of(1));
+      in_[level] = add(grid_.radix(level), size(format, grid_.block(level)), slots_of(0));
     }
-    own_ = add(1, gathered_, size(gathered_, 1), 1);
-    rows_ = add(places, gathered_, size(gathered_, row), slots_of(levels_));
+    own_ = add(1, size(gathered_, 1), 1);
+    rows_ = add(places, size(gathered_, row), slots_of(levels_));
   }
 
   // Adds an area of bodies of so many bytes each.
-  Area add(size_t bodies, Format format, size_t bytes, size_t slots) {
-    Area area{.format = format, .begin = scratch_bytes_, .slots = std::min(slots, cut_.parts)};
+  Area add(size_t bodies, size_t bytes, size_t slots) {
+    Area area{{.slots = std::min(slots, cut_.parts)}, scratch_bytes_};
     for (size_t i = 0; i < bodies; ++i) {
       area.bodies.push_back(area.slot_bytes);
       area.slot_bytes += Chunks::round_up(bytes, Chunks::kAlignment);
     }
-    area.users.resize(cut_.parts);
+    area.steps.resize(cut_.parts);
     scratch_bytes_ += area.slots * area.slot_bytes;
     return area;
   }
@@ -143,13 +135,8 @@ class InRows : InLevels {
     return {place.region, place.offset + offset};
   }
 
-  // Adds a step that uses slots of some areas.
   size_t add(Step step, size_t c, const Areas& areas) {
-    for (const Area* area : areas) area->wait(c, step);
-    const size_t added = b_.add(std::move(step));
-    if (added != kNone)
-      for (Area* area : areas) area->users[c].push_back(added);
-    return added;
+    return add_in(b_, std::move(step), c, areas);
   }
 
   // Message of a section: two, where codes and parameters lie apart.
@@ -175,15 +162,11 @@ class InRows : InLevels {
                              .origin = origin(c, row(to)),
                              .shared_draw = draw_within(b_, to)});
     }
-    Areas areas;
-    if (scattered(0) != Format::kRaw) areas.push_back(&out_[0]);
-    if (repacks(0)) areas.push_back(&in_[0]);
-    return add(std::move(step), c, areas);
+    return add(std::move(step), c, repacks(0) ? Areas{&out_[0], &in_[0]} : Areas{&out_[0]});
   }
 
   Areas areas_of(const Phase& phase) {
     if (phase.gathers) return {&rows_};
-    if (scattered(phase.level) == Format::kRaw) return {&in_[phase.level]};
     return {&out_[phase.level], &in_[phase.level]};
   }
 
@@ -193,14 +176,14 @@ class InRows : InLevels {
       const Phase& phase = phases_[k];
       if (!takes_part(phase)) continue;
       if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
-      for (const Area* area : areas_of(phase)) area->wait(c, step);
+      for (const SlotUses* area : areas_of(phase)) area->wait(c, step);
       send_and_receive(phase, c, step);
     }
     const size_t exchanged = b_.add(std::move(step));
     for (const auto [k, c] : turns) {
       const Phase& phase = phases_[k];
       if (!takes_part(phase)) continue;
-      for (Area* area : areas_of(phase)) area->users[c].push_back(exchanged);
+      for (SlotUses* area : areas_of(phase)) area->add(exchanged, c);
       exchanged_[c] = exchanged;
       computed_[c] = compute(phase, c);
     }
@@ -285,8 +268,7 @@ class InRows : InLevels {
       sum.inputs.push_back(is_raw ? Input{raw(Region::kSend, c, of), Format::kRaw}
                                   : Input{in_[level].place(c, i), scattered(level)});
     }
-    Areas areas{&target};
-    if (!in_[level].bodies.empty()) areas.push_back(&in_[level]);
+    Areas areas{&target, &in_[level]};
     if (repacks(level)) {
       sum.sums = sums_.place(c, 0);
       areas.push_back(&sums_);
@@ -326,7 +308,7 @@ class InRows : InLevels {
   }
 
   size_t decode(size_t c) {
-    Step step{.name = "decode", .lane = Lane::kDecode, .after = rows_.users[c]};
+    Step step{.name = "decode", .lane = Lane::kDecode, .after = rows_.steps[c]};
     for (size_t place = 0; place < grid_.places(); ++place)
       b_.push(step.compute, {.inputs = {{rows_.place(c, place), gathered_}},
                              .target = raw(Region::kRecv, c, row(place)),

@@ -13,26 +13,31 @@
 
 namespace terse::plan {
 
+// Steps that use the slots of an area, in which the chunks take turns.
+struct SlotUses {
+  size_t slots = 1;
+  std::vector<std::vector<size_t>> steps = {};  // by chunk, the steps that use its slot
+
+  // Makes a step that uses the slot of a chunk wait for those of the chunk before, and notes it.
+  // Does nothing if there is no such area.
+  void wait(size_t c, Step& step) const {
+    if (c < slots || steps.empty()) return;
+    const std::vector<size_t>& before = steps[c - slots];
+    step.after.insert(step.after.end(), before.begin(), before.end());
+  }
+  void add(size_t step, size_t c) {
+    if (!steps.empty()) steps[c].push_back(step);
+  }
+};
+
 class Slots {
  public:
-  struct Area {
+  struct Area : SlotUses {
     size_t begin = 0;
     size_t per_row = 0;
     size_t stride = 0, last_stride = 0;  // from shard to shard; in the last chunk, which is short
-    size_t slot_bytes = 0, slots = 1;
+    size_t slot_bytes = 0;
     Format format = Format::kPacked;
-    std::vector<std::vector<size_t>> steps = {};  // by chunk, the steps that use its slot
-
-    // Makes a step that uses the slot of a chunk wait for those of the chunk before, and notes it.
-    // Does nothing if there is no such area.
-    void wait(size_t c, Step& step) const {
-      if (c < slots || steps.empty()) return;
-      const std::vector<size_t>& before = steps[c - slots];
-      step.after.insert(step.after.end(), before.begin(), before.end());
-    }
-    void add(size_t step, size_t c) {
-      if (!steps.empty()) steps[c].push_back(step);
-    }
   };
 
   struct Rows {
@@ -78,7 +83,7 @@ class Slots {
     const auto stride = [&](size_t c) {  // no shard is longer than the first
       return Chunks::round_up(bytes(chunks_.range(0, c).count), Chunks::kAlignment);
     };
-    Area a{bytes_, rows.per_row, stride(0), stride(chunks_.count() - 1)};
+    Area a{{}, bytes_, rows.per_row, stride(0), stride(chunks_.count() - 1)};
     a.slot_bytes = rows.rows * rows.per_row * a.stride;
     a.slots = std::min(slots, chunks_.count());
     a.format = format;
