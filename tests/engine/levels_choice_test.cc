@@ -11,6 +11,19 @@ using plan::Collective;
 
 constexpr Prospect kCall{Collective::kAllReduce, size_t{64} << 20, codec::Dtype::kBfloat16, 1024};
 
+// Plan of a call in int4, which names no algorithm.
+PlanPointer plan_of(CommRouting& routing, Collective collective, int root, size_t count) {
+  return routing.plans().of({.collective = collective,
+                             .root = root,
+                             .count = count,
+                             .dtype = codec::Dtype::kBfloat16,
+                             .forms = {parse_scheme("int4").spec},
+                             .algorithm = {},
+                             .delta = {},
+                             .verified = false,
+                             .learns = false});
+}
+
 std::string name_of(const model::Profile* profile, const char* scheme, const Prospect& call,
                     const plan::Topology& topology) {
   const Machines machines{plan::kGpuChunks, topology};
@@ -85,15 +98,7 @@ TEST(NumberOfLevels, IsTheSameOnAllRanks) {
           CommRouting routing(rank, 32, plan::kGpuChunks, {});
           routing.plans().learn(t);
           routing.learn({}, &own);
-          plans.push_back(routing.plans().of({.collective = c,
-                                              .root = 13,
-                                              .count = count,
-                                              .dtype = codec::Dtype::kBfloat16,
-                                              .forms = {parse_scheme("int4").spec},
-                                              .algorithm = {},
-                                              .delta = {},
-                                              .verified = false,
-                                              .learns = false}));
+          plans.push_back(plan_of(routing, c, 13, count));
           EXPECT_STREQ(plans[rank]->algorithm, plans[0]->algorithm);
           EXPECT_EQ(plans[rank]->is_slow, plans[0]->is_slow);
           EXPECT_EQ(plans[rank]->max_scratch_bytes, plans[0]->max_scratch_bytes)
@@ -114,15 +119,7 @@ TEST(NumberOfLevels, IsThatOfThePlanAndNearlyTheFastest) {
       routing.plans().learn(plan::even_topology(ranks, nodes));
       routing.learn({}, &own);
       for (size_t count = 1 << 19; count <= size_t{1} << 31; count <<= 4) {
-        const auto plan = routing.plans().of({.collective = Collective::kAllReduce,
-                                              .root = 0,
-                                              .count = count,
-                                              .dtype = codec::Dtype::kBfloat16,
-                                              .forms = {parse_scheme("int4").spec},
-                                              .algorithm = {},
-                                              .delta = {},
-                                              .verified = false,
-                                              .learns = false});
+        const auto plan = plan_of(routing, Collective::kAllReduce, 0, count);
         const bool is_many = std::string_view(plan->algorithm).starts_with("multilevel");
         const Prospect call{Collective::kAllReduce, count, codec::Dtype::kBfloat16, ranks};
         const auto seconds = [&](bool of_many) {
