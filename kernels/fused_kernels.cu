@@ -18,7 +18,8 @@ constexpr int kMinFusedBlocks = std::min(kMinBlocksOf<F, true>, kMinBlocksOf<F, 
 
 template <class F>
 __global__ void __launch_bounds__(kThreads, kMinFusedBlocks<F>)
-    fused_kernel(const __grid_constant__ Batch batch, const __grid_constant__ Exchange exchange) {
+    fused_kernel(const __grid_constant__ FusedPieces batch,
+                 const __grid_constant__ Exchange exchange) {
   __shared__ FusedShared<InWindows<F>> shared;
   fused<F>(batch, exchange, shared);
 }

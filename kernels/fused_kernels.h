@@ -7,7 +7,7 @@
 namespace terse::kernels {
 
 // On thread blocks of kThreads threads, all of which run at once.
-using FusedKernel = void (*)(Batch, Exchange);
+using FusedKernel = void (*)(FusedPieces, Exchange);
 
 // The table of `bits` bits for elements of a type, by how packed memory is written.
 template <int bits, class Raw>

@@ -170,7 +170,7 @@ void Launcher::fuse(cudaStream_t stream, const kernels::FusedBatch& fused,
                     uint32_t max_blocks) const {
   const uint32_t each = fused.batch.geometry.whole ? 1 : kernels::kWarps;  // tiles of a lap
   const uint32_t wanted = (fused.exchange.tiles + each - 1) / each;
-  void* arguments[] = {const_cast<kernels::Batch*>(&fused.batch),
+  void* arguments[] = {const_cast<kernels::FusedPieces*>(&fused.batch),
                        const_cast<kernels::Exchange*>(&fused.exchange)};
   launch_at_once(stream, reinterpret_cast<const void*>(kernels::find_fused_kernel(fused.kernel)),
                  std::min(wanted, max_blocks), arguments);

@@ -23,6 +23,13 @@ TERSE_DEVICE uint32_t block_size() { return blockDim.x; }
 TERSE_DEVICE uint32_t block_index() { return blockIdx.x; }
 TERSE_DEVICE uint32_t grid_size() { return gridDim.x; }
 
+// Value that the compiler takes for a new one, so that what depends on it is computed anew and not
+// kept in registers.
+TERSE_DEVICE uint32_t opaque(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // All lanes of the warp take part in these.
 template <class T>
 TERSE_DEVICE T shuffle_xor(T value, uint32_t distance) {

@@ -95,9 +95,61 @@ Combine from_sums(const Combine& work, const Source& sums) {
   return second;
 }
 
+// Distance between two addresses, modulo 2^64.
+uint64_t distance(const void* from, const void* to) {
+  return reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
+}
+
+// Draws alike but for the second number of their streams.
+bool of_one_key(const codec::Draw& a, const codec::Draw& b) {
+  return std::ranges::equal(a.key, b.key) && a.stream[0] == b.stream[0] && a.rotate == b.rotate &&
+         a.flip == b.flip;
+}
+
+// Adds a work's body to a run. Returns false if it does not continue it, and leaves the run as it
+// was. `of_body`: what is the same for all bodies of a run.
+bool add_body(PieceRun& run, SourcesOfRun* groups, const Combine& work, const Piece& of_body) {
+  const bool second = run.bodies == 1;
+  const auto continues = [&](uint64_t step, uint64_t from_first) {
+    return second || from_first == run.bodies * step;
+  };
+  if (run.count != of_body.count || run.params_offset != of_body.params_offset ||
+      run.tiles != of_body.tiles || run.origin != of_body.origin || run.factor != of_body.factor ||
+      !of_one_key(run.draw, of_body.draw))
+    return false;
+  const uint64_t target = distance(run.target, work.target.data);
+  const uint32_t stream = of_body.draw.stream[1] - run.draw.stream[1];
+  if (!continues(run.next_target, target) || (!second && stream != run.bodies * run.next_stream))
+    return false;
+  size_t s = 0;
+  for (size_t g = 0; g < run.sources; ++g) {
+    const SourcesOfRun& group = groups[g];
+    if (work.sources.size() - s < group.count) return false;
+    const uint64_t from_first = distance(group.data, work.sources[s].data);
+    if (!continues(group.next, from_first)) return false;
+    for (uint32_t i = 0; i < group.count; ++i, ++s) {
+      const Source& source = work.sources[s];
+      if (group.packed != !is_raw(source) || group.negated != source.negated ||
+          distance(group.data, source.data) != from_first + i * group.stride)
+        return false;
+    }
+  }
+  if (s != work.sources.size()) return false;
+  if (second) {
+    run.next_target = target;
+    run.next_stream = stream;
+    s = 0;
+    for (size_t g = 0; g < run.sources; s += groups[g++].count)
+      groups[g].next = distance(groups[g].data, work.sources[s].data);
+  }
+  ++run.bodies;
+  return true;
+}
+
 // A batch, and the list of its sources.
+template <class B>
 struct Pieces {
-  Batch batch{};
+  B batch{};
 
   void clear() {
     batch.pieces = 0;
@@ -105,10 +157,39 @@ struct Pieces {
     sources_ = 0;
   }
 
-  // Writes the work's piece, which counts from then on; false when there is no room.
+  // Writes the work's piece, which counts from then on; or adds its body to the last one. Returns
+  // false if there is no room.
   bool place(const Combine& work, const codec::Spec& spec) {
     const Tiles tiles = tiles_of(work);
-    if (batch.pieces == kMaxPieces || total(batch.tiles) + total(tiles) > kMaxTiles) return false;
+    if (total(batch.tiles) + total(tiles) > kMaxTiles) return false;
+    const Piece piece{
+        .target = work.target.data,
+        .count = work.count,
+        .params_offset = codec::body_layout(spec, work.total, work.params_offset).params_offset,
+        .first = batch.tiles,
+        .tiles = tiles,
+        .origin = work.target.origin,
+        .draw = work.target.draw,
+        .factor = work.factor,
+        .first_sources = static_cast<uint16_t>(sources_)};
+    if (!continues(work, piece) && !begin(work, piece)) return false;
+    batch.tiles.whole += tiles.whole;
+    batch.tiles.partial += tiles.partial;
+    return true;
+  }
+
+ private:
+  bool continues(const Combine& work, const Piece& piece) {
+    if constexpr (std::is_same_v<typename B::Piece, PieceRun>) {
+      if (batch.pieces == 0) return false;
+      PieceRun& last = batch.piece[batch.pieces - 1];
+      return add_body(last, batch.sources + last.first_sources, work, piece);
+    }
+    return false;
+  }
+
+  bool begin(const Combine& work, const Piece& piece) {
+    if (batch.pieces == B::kMaxPieces) return false;
     const size_t first = sources_;
     for (const Source& source : work.sources) {
       if (!extend(first, source)) {
@@ -116,23 +197,13 @@ struct Pieces {
         return false;
       }
     }
-    batch.piece[batch.pieces++] = {
-        .target = work.target.data,
-        .count = work.count,
-        .params_offset = codec::body_layout(spec, work.total, work.params_offset).params_offset,
-        .first = batch.tiles,
-        .whole_tiles = tiles.whole,
-        .origin = work.target.origin,
-        .draw = work.target.draw,
-        .factor = work.factor,
-        .first_sources = static_cast<uint16_t>(first),
-        .sources = static_cast<uint16_t>(sources_ - first)};
-    batch.tiles.whole += tiles.whole;
-    batch.tiles.partial += tiles.partial;
+    auto& placed = batch.piece[batch.pieces++];
+    placed = {piece};
+    placed.sources = static_cast<uint16_t>(sources_ - first);
+    if constexpr (std::is_same_v<typename B::Piece, PieceRun>) placed.bodies = 1;
     return true;
   }
 
- private:
   Tiles tiles_of(const Combine& work) const {
     const Geometry& g = batch.geometry;
     const uint64_t all = work.count / g.tile + (work.count % g.tile != 0);
@@ -141,21 +212,22 @@ struct Pieces {
     return {static_cast<uint32_t>(whole), static_cast<uint32_t>(all - whole)};
   }
 
-  // Adds a source to the piece's list: to its last run where kind and distance fit.
+  // Adds a source to the piece's list: to its last group where kind and distance fit.
   bool extend(size_t first, const Source& source) {
     if (sources_ > first) {
-      Sources& run = batch.sources[sources_ - 1];
-      const uintptr_t last = reinterpret_cast<uintptr_t>(run.data) + (run.count - 1) * run.stride;
-      const uint64_t distance = reinterpret_cast<uintptr_t>(source.data) - last;
-      if (run.packed == !is_raw(source) && run.negated == source.negated &&
-          (run.count == 1 || distance == run.stride)) {
-        run.stride = distance;
-        ++run.count;
+      Sources& group = batch.sources[sources_ - 1];
+      const uint64_t from_first = distance(group.data, source.data);
+      if (group.packed == !is_raw(source) && group.negated == source.negated &&
+          (group.count == 1 || from_first == group.count * group.stride)) {
+        if (group.count == 1) group.stride = from_first;
+        ++group.count;
         return true;
       }
     }
-    if (sources_ == kMaxSources) return false;
-    batch.sources[sources_++] = {source.data, 0, 1, !is_raw(source), source.negated};
+    if (sources_ == B::kMaxSources) return false;
+    batch.sources[sources_] = {};
+    static_cast<Sources&>(batch.sources[sources_++]) = {source.data, 0, 1, !is_raw(source),
+                                                        source.negated};
     return true;
   }
 
@@ -203,7 +275,7 @@ class Builder {
   const uint64_t* const replays_;
   const std::function<void(const KernelId&, const Batch&)>& launch_;
   KernelId id_{};
-  Pieces pieces_;
+  Pieces<Batch> pieces_;
   Batch& batch_ = pieces_.batch;
 };
 
@@ -246,7 +318,7 @@ class FusedBuilder {
     require(!id.transforms && !codec::changes_spec(work) && id.part == codec::Part::kAll &&
                 codebook_of(work, id) == nullptr && work.verdict == nullptr,
             "what fused kernels do not do");
-    Batch& batch = pieces_.batch;
+    FusedPieces& batch = pieces_.batch;
     if (batch.pieces == 0) {
       id_ = id;
       batch.scale = id.spec.scale;
@@ -263,7 +335,7 @@ class FusedBuilder {
 
   // All that write packed memory draw by the same, if at all, but for their keys.
   void add_packed(const Combine& work, const KernelId& id) {
-    Batch& batch = pieces_.batch;
+    FusedPieces& batch = pieces_.batch;
     const uint64_t* const replays = replays_of(work, replays_);
     if (!has_packed_) {
       id_ = id;
@@ -290,7 +362,7 @@ class FusedBuilder {
 
   const uint64_t* const replays_;
   KernelId id_{};
-  Pieces pieces_;
+  Pieces<FusedPieces> pieces_;
   uint32_t tiles_ = 0;
   bool has_packed_ = false, has_raw_ = false;
 };

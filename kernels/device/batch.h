@@ -46,6 +46,8 @@ Geometry make_geometry(uint32_t block);
 // all others.
 struct Tiles {
   uint32_t whole, partial;
+
+  bool operator==(const Tiles&) const = default;
 };
 
 constexpr uint64_t kMaxTiles = uint64_t{1} << 31;  // of a batch: 2^41 elements
@@ -59,21 +61,33 @@ struct Sources {
   bool negated;  // raw ones: they are taken from the sum
 };
 
+// Sources of every body of a run.
+struct SourcesOfRun : Sources {
+  uint64_t next;  // bytes from those of a body to those of the next one
+};
+
+// Work on one body, packed or raw.
 struct Piece {
   void* target;
   uint64_t count;          // elements
   uint64_t params_offset;  // bytes, in every packed body of the piece
   Tiles first;             // the numbers of the piece's first ones: after those of the piece before
-  uint32_t whole_tiles;    // its partial ones follow them
+  Tiles tiles;             // of a body; its partial ones follow its whole ones
   uint64_t origin;         // number of the first element for the random numbers
   codec::Draw draw;
   float factor;
   uint16_t first_sources, sources;  // in the batch's list
 };
 
-constexpr size_t kMaxPieces = 32, kMaxSources = 40;
+// Same work on bodies at equal distances.
+struct PieceRun : Piece {
+  uint64_t next_target;  // bytes from a body's target to the next one's
+  uint32_t next_stream;  // added to the draw's second stream number from body to body
+  uint32_t bodies;
+};
 
-struct Batch {
+// What all pieces of a launch share.
+struct BatchHead {
   Geometry geometry;
   Tiles tiles;
   const uint64_t* replays;  // by what draws change; null: they do not
@@ -86,9 +100,21 @@ struct Batch {
   uint32_t pieces;
   const float* codebook;    // of a learned codec; null: its levels are equally far from each other
   const uint32_t* verdict;  // where it is not 0 nothing is done; may be null
+};
+
+template <class Piece_, size_t max_pieces, class Sources_, size_t max_sources>
+struct BatchOf : BatchHead {
+  using Piece = Piece_;
+  using Sources = Sources_;
+  static constexpr size_t kMaxPieces = max_pieces, kMaxSources = max_sources;
+
   Piece piece[kMaxPieces];
   Sources sources[kMaxSources];
 };
+
+using Batch = BatchOf<PieceRun, 26, SourcesOfRun, 40>;
+// Pieces of a fused kernel: each rank has a window of its own, and these lie anywhere.
+using FusedPieces = BatchOf<Piece, 32, Sources, 40>;
 static_assert(sizeof(Batch) <= 4096, "what every driver takes as a kernel's parameters");
 
 // Kernel that does a batch.
@@ -105,9 +131,9 @@ struct KernelId {
 // The thread blocks that would give each tile a unit of its own.
 uint64_t thread_blocks(const Batch& batch);
 
-// Work as batches, as few as possible: works that do not depend on each other. They must all be
-// whole bodies (first 0, count total) with one raw type each. Throws std::invalid_argument
-// otherwise.
+// Work as batches, as few as possible: works that do not depend on each other. Neighbours that
+// differ in equal distances alone are one piece. All must be whole bodies (first 0, count total)
+// with one raw type each. Throws std::invalid_argument otherwise.
 void make_batches(std::span<const codec::Combine> works, const uint64_t* replays,
                   const std::function<void(const KernelId&, const Batch&)>& launch);
 

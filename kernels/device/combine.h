@@ -1,4 +1,4 @@
-// target = sum of the sources, each times the factor, for many pieces in one launch: encode,
+// target = sum of the sources, each times the factor, for many bodies in one launch: encode,
 // decode, decode and reduce, decode-reduce-encode are all cases of it, as they are of
 // codec::combine on the host. The arithmetic is the codec's own (src/codec/block.h); here is only
 // how it lies on threads.
@@ -34,7 +34,7 @@ TERSE_DEVICE float multiplier(const codec::Multiplier& m) {
 
 // What draws of the batch change by.
 template <class F, bool packed_target>
-TERSE_DEVICE uint64_t content(const Batch& batch) {
+TERSE_DEVICE uint64_t content(const BatchHead& batch) {
   constexpr bool draws = packed_target && F::kRounding != codec::Rounding::kNearest;
   return draws && batch.content != nullptr ? sum_parts(batch.content, batch.content_parts) : 0;
 }
@@ -76,10 +76,12 @@ TERSE_DEVICE void combine(const Batch& batch, Common<F, packed_target>& common) 
     uint32_t p = 0;
     for (; tile < of(batch.tiles); tile += units) {
       while (p + 1 < batch.pieces && tile >= of(batch.piece[p + 1].first)) ++p;
-      const Piece& piece = batch.piece[p];
-      const uint32_t own = tile - of(piece.first) + (whole ? 0 : piece.whole_tiles);
-      combine_tile<F, packed_target>({batch, piece, whole, own, rows, content, levels}, factor,
-                                     common.stats);
+      const PieceRun& piece = batch.piece[p];
+      const uint32_t of_piece = tile - of(piece.first);
+      const uint32_t body = piece.bodies == 1 ? 0 : of_piece / of(piece.tiles);
+      const uint32_t own = of_piece - body * of(piece.tiles) + (whole ? 0 : piece.tiles.whole);
+      combine_tile<F, packed_target>({batch, piece, whole, own, rows, content, levels, body},
+                                     factor, common.stats);
     }
     tile -= of(batch.tiles);  // the units that had a tile less go first
   }

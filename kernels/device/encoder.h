@@ -18,11 +18,10 @@ class Encoder {
 
   TERSE_DEVICE void store_packed(Shared<typename F::Stats>& shared) const {
     const codec::Draw draw = tile_.draw();
-    uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target) + tile_.slot();
     uint32_t own_bits = 0;
     if constexpr (kShifts) own_bits = tile_.own_bits(draw);
     const auto own_quantizer =
-        is_part(codec::Part::kCodes) ? agreed_quantizer(body) : quantizer(body, own_bits, shared);
+        is_part(codec::Part::kCodes) ? agreed_quantizer() : quantizer(own_bits, shared);
     if (is_part(codec::Part::kParams)) return;
     codec::PhiloxWords random[kRows];
     TERSE_UNROLL
@@ -30,11 +29,11 @@ class Encoder {
     CodesOf<F::kBits> codes[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
-      codes[j] = encode(j, row_quantizer(body, j, own_quantizer), own_bits, random[j]);
+      codes[j] = encode(j, row_quantizer(j, own_quantizer), own_bits, random[j]);
     tile_.store_rows(codes, [&]<Access access>(uint32_t j, uint32_t n, const auto& row) {
       const bool all = access == Access::kWhole;
-      store_codes<F::kBits, access>(tile_.codes(body, j), n, all ? row : row.first(n));
-      if constexpr (!all) tile_.store_padding(body, j, n);
+      store_codes<F::kBits, access>(tile_.codes(target(), j), n, all ? row : row.first(n));
+      if constexpr (!all) tile_.store_padding(target(), j, n);
     });
   }
 
@@ -46,8 +45,10 @@ class Encoder {
   // Marks a block whose grid a shift has moved, in place of its bits.
   static constexpr uint32_t kMoved = uint32_t{1} << 16;
 
+  TERSE_DEVICE uint8_t* target() const { return tile_.packed_target(); }
+
   // Stores row j's finer scale, if there are any.
-  TERSE_DEVICE Quantizer row_quantizer(uint8_t* body, uint32_t j, const BlockQuantizer& own) const {
+  TERSE_DEVICE Quantizer row_quantizer(uint32_t j, const BlockQuantizer& own) const {
     const BlockQuantizer block = of_row(j, own);
     if constexpr (!Tile::kHasFinerScales) {
       return block;
@@ -59,7 +60,7 @@ class Encoder {
       merge(stats, shuffle_xor(stats, 1));
       const uint32_t fine = block.scale != 0 ? Codec::fine(block, stats.absmax, tile_.form()) : 0;
       if (simt::thread_index() % 2 == 0 && tile_.elements(j) != 0)
-        simt::store(tile_.fine_scale(body, j), static_cast<uint8_t>(fine));
+        simt::store(tile_.fine_scale(target(), j), static_cast<uint8_t>(fine));
       return fine != 0 ? Codec::quantizer(block, fine) : Quantizer{};
     }
   }
@@ -71,7 +72,7 @@ class Encoder {
   }
 
   // The quantizer of the own row's block, whose parameters are stored.
-  TERSE_DEVICE BlockQuantizer quantizer(uint8_t* body, uint32_t& own_bits,
+  TERSE_DEVICE BlockQuantizer quantizer(uint32_t& own_bits,
                                         Shared<typename F::Stats>& shared) const {
     if constexpr (!Tile::kHasParams) {
       return {};
@@ -93,15 +94,15 @@ class Encoder {
       codec::Params own = Codec::params(own_stats, tile_.form(), shift);
       if (own.moved) own_bits = kMoved;
       if constexpr (codec::Chooses<Codec>) own = choose(own, shared);
-      if (tile_.leads()) tile_.store_params(body, own);
+      if (tile_.leads()) tile_.store_params(target(), own);
       return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
     }
   }
 
   // Quantizer by the parameters that all ranks have agreed on.
-  TERSE_DEVICE BlockQuantizer agreed_quantizer(const uint8_t* body) const {
+  TERSE_DEVICE BlockQuantizer agreed_quantizer() const {
     codec::Params own{0, 0};
-    if (tile_.has_own_block()) own = tile_.load_params(tile_.own_params(body));
+    if (tile_.has_own_block()) own = tile_.load_params(tile_.own_params(target()));
     return has_codes(own) ? PerBlock<Codec>::quantizer(own, tile_.form()) : BlockQuantizer{};
   }
 

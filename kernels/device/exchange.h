@@ -35,14 +35,14 @@ struct FusedWorks {
 
 struct FusedBatch {
   KernelId kernel;  // by which packed memory is written
-  Batch batch;
+  FusedPieces batch;
   Exchange exchange;  // of pieces alone; the rest is up to who launches it
 };
 
 // Throws std::invalid_argument if one kernel cannot do the works.
 FusedBatch make_fused_batch(const FusedWorks& works, const uint64_t* replays);
 
-static_assert(sizeof(Batch) + sizeof(Exchange) <= 4096,
+static_assert(sizeof(FusedPieces) + sizeof(Exchange) <= 4096,
               "what every driver takes as a kernel's parameters");
 
 }  // namespace terse::kernels

@@ -39,7 +39,7 @@ class Chain {
   using Tile = kernels::Tile<F>;
 
  public:
-  TERSE_DEVICE Chain(const Batch& batch, const Exchange& exchange, FusedShared<F>& shared)
+  TERSE_DEVICE Chain(const FusedPieces& batch, const Exchange& exchange, FusedShared<F>& shared)
       : batch_(batch),
         exchange_(exchange),
         shared_(shared),
@@ -108,7 +108,7 @@ class Chain {
     const Piece& piece = batch_.piece[number];
     if (uint64_t{index} * batch_.geometry.tile >= piece.count) return;
     const bool draws = shares ? exchange_.make_content : exchange_.push_content;
-    const Tile tile(batch_, piece, index < piece.whole_tiles, index, rows_, draws ? content_ : 0,
+    const Tile tile(batch_, piece, index < piece.tiles.whole, index, rows_, draws ? content_ : 0,
                     nullptr, turns_ % 2 * exchange_.slot_bytes);
     if (!packs) return combine_tile<F, false>(tile, factor_, shared_.stats);
     combine_tile<F, true>(tile, factor_, shared_.stats);
@@ -118,13 +118,13 @@ class Chain {
   // Copies what a tile has packed to the same place of all peers.
   TERSE_DEVICE void share(const Tile& tile) const {
     unit_.sync();
-    const uint64_t next = tile.first + tile.left;
+    const uint64_t next = tile.first() + tile.left;
     const bool is_last = next == tile.piece.count;
     const auto up = [&](uint64_t bytes) { return is_last ? (bytes + 3) / 4 * 4 : bytes; };
     const uint64_t blocks =
-        tile.first_block + (tile.left + batch_.geometry.block - 1) / batch_.geometry.block;
-    const uint64_t codes = tile.first / kVec8 * F::kBits;
-    const uint64_t params = tile.first_block * tile.params_stride();
+        tile.first_block() + (tile.left + batch_.geometry.block - 1) / batch_.geometry.block;
+    const uint64_t codes = tile.first() / kVec8 * F::kBits;
+    const uint64_t params = tile.first_block() * tile.params_stride();
     copy(tile, codes, up((next * F::kBits + 7) / 8));
     if constexpr (Tile::kHasParams)
       copy(tile, tile.piece.params_offset + params,
@@ -136,7 +136,7 @@ class Chain {
     struct alignas(16) Vector {
       uint32_t w[4];
     };
-    uint8_t* const from = static_cast<uint8_t*>(tile.piece.target) + tile.slot() + begin;
+    uint8_t* const from = tile.packed_target() + begin;
     const uint64_t bytes = end - begin;
     uint64_t head = -reinterpret_cast<uintptr_t>(from) % sizeof(Vector);
     if (head > bytes) head = bytes;
@@ -162,7 +162,7 @@ class Chain {
     }
   }
 
-  const Batch& batch_;
+  const FusedPieces& batch_;
   const Exchange& exchange_;
   FusedShared<F>& shared_;
   const Unit unit_;
@@ -177,7 +177,7 @@ class Chain {
 // The kernel. kThreads threads to a thread block; at most kMaxFusedBlocks thread blocks, all of
 // which run at once.
 template <class F>
-TERSE_DEVICE void fused(const Batch& batch, const Exchange& exchange,
+TERSE_DEVICE void fused(const FusedPieces& batch, const Exchange& exchange,
                         FusedShared<InWindows<F>>& shared) {
   Chain<InWindows<F>>(batch, exchange, shared).run();
 }

@@ -25,7 +25,7 @@ class Merger {
   TERSE_DEVICE explicit Merger(const Tile& tile) : tile_(tile), draw_(tile.draw()) {}
 
   TERSE_DEVICE void store_merged() const {
-    uint8_t* const body = static_cast<uint8_t*>(tile_.piece.target);
+    uint8_t* const body = tile_.packed_target();
     TERSE_NO_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) {
       if (tile_.elements(j) == 0) continue;
@@ -70,15 +70,14 @@ class Merger {
 
   // Merged codes of row j's vec8.
   TERSE_DEVICE Codes merged(uint32_t j) const {
-    const Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
+    const typename Tile::Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
     uint32_t count = 0;
     for (uint32_t s = 0; s < tile_.piece.sources; ++s) count += runs[s].count;
     Stack stack{};
     uint32_t i = 0;
     for (uint32_t s = 0; s < tile_.piece.sources; ++s) {
-      const uint8_t* const data = static_cast<const uint8_t*>(runs[s].data);
       for (uint32_t k = 0; k < runs[s].count; ++k, ++i) {
-        const uint8_t* const codes = tile_.codes(data + k * runs[s].stride, j);
+        const uint8_t* const codes = tile_.codes(tile_.source(runs[s], k), j);
         stack.push(tile_.whole ? load_codes<F::kBits, Access::kWhole>(codes, kVec8)
                                : load_codes<F::kBits, Access::kAny>(codes, tile_.elements(j)));
         for (uint32_t begin = i; codec::is_merged(begin, i, count);

@@ -22,18 +22,17 @@ class Sums {
   TERSE_DEVICE float at(uint32_t j, uint32_t i) const { return sum_[j][i]; }
 
   TERSE_DEVICE void add_sources() {
-    const Sources* const runs = tile_.batch.sources + tile_.piece.first_sources;
+    const Run* const runs = tile_.batch.sources + tile_.piece.first_sources;
     uint32_t done = 0;
     if constexpr (F::kTransforms) {  // which takes registers: the code is there once
       fill(-0.0f);
     } else {
-      fetch<true>(runs[0], static_cast<const uint8_t*>(runs[0].data));
+      fetch<true>(runs[0], 0);
       done = 1;
     }
     for (uint32_t s = 0; s < tile_.piece.sources; ++s, done = 0) {
-      const Sources& run = runs[s];
-      const uint8_t* const data = static_cast<const uint8_t*>(run.data);
-      for (uint32_t i = done; i < run.count; ++i) fetch<false>(run, data + i * run.stride);
+      const Run& run = runs[s];
+      for (uint32_t i = done; i < run.count; ++i) fetch<false>(run, i);
     }
   }
 
@@ -44,7 +43,7 @@ class Sums {
   }
 
   TERSE_DEVICE void store_raw() const {
-    uint8_t* const out = static_cast<uint8_t*>(tile_.piece.target) + tile_.first * sizeof(Raw);
+    uint8_t* const out = tile_.raw_target() + tile_.first() * sizeof(Raw);
     Vec8<Raw> vec8[kRows];
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j) vec8[j] = make_vec8(sum_[j], Raw{});
@@ -56,6 +55,7 @@ class Sums {
  private:
   using Codec = typename F::Codec;
   using Raw = typename F::Raw;
+  using Run = typename Tile::Sources;
   using Dequantizer = typename Codec::Dequantizer;
   using BlockDequantizer = typename PerBlock<Codec>::Dequantizer;
 
@@ -67,13 +67,13 @@ class Sums {
     }
   }
 
-  // Adds a source, or takes the first one in place of a sum.
+  // Adds a run's source, or takes the first one in place of a sum.
   template <bool first>
-  TERSE_DEVICE void fetch(const Sources& run, const uint8_t* data) {
+  TERSE_DEVICE void fetch(const Run& run, uint32_t i) {
     if (run.packed)
-      fetch_packed<first>(data + tile_.slot());
+      fetch_packed<first>(run, i);
     else
-      fetch_elements<first>(data, run.negated ? -multiplier_ : multiplier_);
+      fetch_elements<first>(tile_.source(run, i), run.negated ? -multiplier_ : multiplier_);
   }
 
   template <bool first>
@@ -84,7 +84,7 @@ class Sums {
   // All rows are loaded before the first is used.
   template <bool first>
   TERSE_DEVICE void fetch_elements(const uint8_t* data, float multiplier) {
-    data += tile_.first * sizeof(Raw);
+    data += tile_.first() * sizeof(Raw);
     Vec8<Raw> vec8[kRows]{};
     tile_.load_rows(vec8, [&]<Access access>(uint32_t j, uint32_t n) {
       return load_vec8<Raw, access>(data + tile_.rows.at(j) * sizeof(Raw), n);
@@ -121,15 +121,17 @@ class Sums {
   }
 
   template <bool first>
-  TERSE_DEVICE void fetch_packed(const uint8_t* body) {
+  TERSE_DEVICE void fetch_packed(const Run& run, uint32_t i) {
+    const uint8_t* const in_window = F::kHasSlots ? tile_.source(run, i) : nullptr;
+    const auto body = [&] { return F::kHasSlots ? in_window : tile_.source(run, i); };
     CodesOf<F::kBits> code[kRows]{};
     tile_.load_rows(code, [&]<Access access>(uint32_t j, uint32_t n) {
-      return load_codes<F::kBits, access>(tile_.codes(body, j), n);
+      return load_codes<F::kBits, access>(tile_.codes(body(), j), n);
     });
-    const auto own = dequantizer(body);
+    const auto own = dequantizer(body());
     TERSE_UNROLL
     for (uint32_t j = 0; j < kRows; ++j)
-      add_values<first>(j, code[j], row_dequantizer(body, j, own));
+      add_values<first>(j, code[j], row_dequantizer(body(), j, own));
   }
 
   template <bool first>

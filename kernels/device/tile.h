@@ -19,9 +19,15 @@ struct Format {
   static constexpr bool kHasSlots = false;
 };
 
-// One tile of one piece, on one unit of threads.
+// One tile of one body, on one unit of threads.
 template <class F>
 struct Tile {
+  using Batch = std::conditional_t<F::kHasSlots, FusedPieces, kernels::Batch>;
+  using Piece = typename Batch::Piece;
+  using Sources = typename Batch::Sources;
+  using Place = std::conditional_t<F::kHasSlots, uint64_t, uint32_t>;
+  // True if places are better computed anew than kept.
+  static constexpr bool kFewRegisters = F::kTransforms || (F::kHasSlots && F::kBits == 16);
   using Codec = typename F::Codec;
   static constexpr codec::Descriptor kCodec = Codec::kDescriptor;
   static constexpr bool kHasParams = kCodec.params != 0;
@@ -29,18 +35,20 @@ struct Tile {
   // False if parameters are stored in one way alone, so that the compiler knows it.
   static constexpr bool kChooses = kCodec.scales != codec::choices(kCodec.default_scale);
 
+  // `place`: of packed memory, bytes into each window; or the number of the body in its run.
   TERSE_DEVICE Tile(const Batch& batch, const Piece& piece, bool whole, uint32_t tile,
-                    const Rows& rows, uint64_t content, const float* levels, uint64_t slot = 0)
+                    const Rows& rows, uint64_t content, const float* levels, Place place)
       : batch(batch),
         piece(piece),
         whole(whole),
-        first(uint64_t{tile} * batch.geometry.tile),
-        first_block(uint64_t{tile} * batch.geometry.blocks_per_tile),
-        left(left_of(piece.count - first, batch.geometry.tile)),
+        left(left_of(piece.count - uint64_t{tile} * batch.geometry.tile, batch.geometry.tile)),
         rows(rows),
         content(content),
         levels(levels),
-        slot_(slot) {}
+        tile_(tile),
+        first_(uint64_t{tile} * batch.geometry.tile),
+        first_block_(uint64_t{tile} * batch.geometry.blocks_per_tile),
+        place_(place) {}
 
   TERSE_DEVICE codec::Form form() const {
     return {F::kBits, kChooses ? batch.scale : kCodec.default_scale, F::kRounding,
@@ -57,8 +65,29 @@ struct Tile {
     return params_bytes();
   }
 
-  // Bytes from where packed memory is said to be to where it is.
-  TERSE_DEVICE uint64_t slot() const { return F::kHasSlots ? slot_ : 0; }
+  // First element and block of the body.
+  TERSE_DEVICE uint64_t first() const {
+    return kFewRegisters ? uint64_t{anew(tile_)} * batch.geometry.tile : first_;
+  }
+  TERSE_DEVICE uint64_t first_block() const {
+    return kFewRegisters ? uint64_t{anew(tile_)} * batch.geometry.blocks_per_tile : first_block_;
+  }
+
+  TERSE_DEVICE uint8_t* packed_target() const { return raw_target() + slot(); }
+  TERSE_DEVICE uint8_t* raw_target() const {
+    uint8_t* const first = static_cast<uint8_t*>(piece.target);
+    if constexpr (F::kHasSlots)
+      return first;
+    else
+      return first + anew(place_) * piece.next_target;
+  }
+  TERSE_DEVICE const uint8_t* source(const Sources& run, uint32_t i) const {
+    const uint8_t* const first = static_cast<const uint8_t*>(run.data) + i * run.stride;
+    if constexpr (F::kHasSlots)
+      return first + (run.packed ? slot() : 0);
+    else
+      return first + anew(place_) * run.next;
+  }
 
   // Returns true if row j's vec8 is one of four that are transformed together and have all their
   // elements.
@@ -112,7 +141,7 @@ struct Tile {
 
   template <class Byte>
   TERSE_DEVICE Byte* codes(Byte* body, uint32_t j) const {
-    return body + first / kVec8 * F::kBits + rows.at(j) / kVec8 * F::kBits;
+    return body + first() / kVec8 * F::kBits + rows.at(j) / kVec8 * F::kBits;
   }
 
   template <class Byte>
@@ -120,14 +149,14 @@ struct Tile {
     return body + piece.params_offset + own_block() * params_stride();
   }
 
-  TERSE_DEVICE uint64_t own_block() const { return first_block + rows.block(rows.own_row()); }
+  TERSE_DEVICE uint64_t own_block() const { return first_block() + rows.block(rows.own_row()); }
 
   // The finer scale of row j's vec8.
   template <class Byte>
   TERSE_DEVICE Byte* fine_scale(Byte* body, uint32_t j) const {
     const uint32_t block = rows.block(j);
     const uint32_t place = place_in_block(j) / kCodec.fine;
-    return body + piece.params_offset + (first_block + block) * params_stride() + params_bytes() +
+    return body + piece.params_offset + (first_block() + block) * params_stride() + params_bytes() +
            place;
   }
 
@@ -162,7 +191,7 @@ struct Tile {
 
   // The zero bytes up to a whole word, behind the piece's last vec8: by the thread that has it.
   TERSE_DEVICE void store_padding(uint8_t* body, uint32_t j, uint32_t n) const {
-    const uint64_t element = first + rows.at(j);
+    const uint64_t element = first() + rows.at(j);
     if (n == 0 || element + n != piece.count) return;
     TERSE_NO_UNROLL
     for (uint64_t at = element / kVec8 * F::kBits + (n * F::kBits + 7) / 8; at % 4 != 0; ++at)
@@ -172,6 +201,7 @@ struct Tile {
   // A captured graph that runs again must draw anew; and what has changed since it was sent last.
   TERSE_DEVICE codec::Draw draw() const {
     codec::Draw draw = piece.draw;
+    if constexpr (!F::kHasSlots) draw.stream[1] += anew(place_) * piece.next_stream;
     if (F::kRounding == codec::Rounding::kNearest) return draw;
     if (batch.replays != nullptr) draw = codec::redraw(draw, simt::load(batch.replays));
     return codec::redraw(draw, content);
@@ -190,22 +220,35 @@ struct Tile {
 
   TERSE_DEVICE codec::PhiloxWords random_of(uint32_t j, const codec::Draw& draw) const {
     if constexpr (F::kRounding == codec::Rounding::kStochastic)
-      return codec::draw_group(draw, (piece.origin + first + rows.at(j)) / codec::kElementsPerDraw);
+      return codec::draw_group(draw,
+                               (piece.origin + first() + rows.at(j)) / codec::kElementsPerDraw);
     return {};
   }
 
   const Batch& batch;
   const Piece& piece;
-  const bool whole;            // memory is aligned, and every thread has all its vectors of 8
-  const uint64_t first;        // element of the piece
-  const uint64_t first_block;  // block of the piece
-  const uint32_t left;         // elements of the tile
+  const bool whole;     // memory is aligned, and every thread has all its vectors of 8
+  const uint32_t left;  // elements of the tile
   const Rows& rows;
   const uint64_t content;     // by which draws change; 0: they do not
   const float* const levels;  // in shared memory; null where the codec has none
 
  private:
-  const uint64_t slot_;
+  const uint32_t tile_;
+  const uint64_t first_, first_block_;
+  const Place place_;
+
+  // Number that is the same, but of which nothing is kept in registers where these are few.
+  TERSE_DEVICE static uint32_t anew(uint32_t value) {
+    return F::kTransforms ? simt::opaque(value) : value;
+  }
+
+  TERSE_DEVICE uint64_t slot() const {
+    if constexpr (F::kHasSlots)
+      return place_;
+    else
+      return 0;
+  }
 
   TERSE_DEVICE static uint32_t left_of(uint64_t elements, uint32_t tile) {
     return elements > tile ? tile : static_cast<uint32_t>(elements);

@@ -45,27 +45,116 @@ TEST(Batches, NameEqualDistancesOnce) {
   EXPECT_EQ(launches, 1u);
 }
 
-// One launch serves the pieces for all peers of a stage.
-TEST(Batches, TakeAStageInOneLaunch) {
-  std::vector<float> in(32 * 100);
-  Bytes out(32 * 100);
-  const Spec spec{.bits = 4};
+// Work on one of many bodies that lie in a row: elements that are packed.
+struct Row {
+  static constexpr size_t kCount = 96, kStride = 128;
+
+  std::vector<float> in;
+  Bytes out;
   std::vector<codec::Source> sources;
   std::vector<Combine> works;
-  for (size_t p = 0; p < 32; ++p) sources.push_back({in.data() + 100 * p, Dtype::kFloat32});
-  for (size_t p = 0; p < 32; ++p)
-    works.push_back({.sources = {&sources[p], 1},
-                     .target = {out.data() + 100 * p, spec},
-                     .total = 100,
-                     .count = 100});
+
+  explicit Row(size_t bodies) : in(bodies * kCount), out(bodies * kStride) {
+    sources.reserve(bodies);
+    for (size_t b = 0; b < bodies; ++b) {
+      sources.push_back({in.data() + kCount * b, Dtype::kFloat32});
+      works.push_back({.sources = {&sources[b], 1},
+                       .target = {out.data() + kStride * b, Spec{.bits = 4}},
+                       .total = kCount,
+                       .count = kCount});
+    }
+  }
+
+  // Bodies of each piece.
+  std::vector<uint32_t> pieces() const {
+    std::vector<uint32_t> all;
+    make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
+      for (uint32_t p = 0; p < batch.pieces; ++p) all.push_back(batch.piece[p].bodies);
+    });
+    return all;
+  }
+};
+
+using Counts = std::vector<uint32_t>;
+
+// However many ranks there are, one launch serves the bodies for all of them.
+TEST(Batches, TakeBodiesAtEqualDistancesAsOnePiece) {
+  Row row(500);
+  for (uint32_t b = 0; b < 500; ++b) row.works[b].target.draw.stream[1] = 9 * b;
   size_t launches = 0;
-  make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
+  make_batches(row.works, nullptr, [&](const KernelId&, const Batch& batch) {
     ++launches;
-    EXPECT_EQ(batch.pieces, 32u);
-    EXPECT_EQ(batch.tiles.whole, 0u);
-    EXPECT_EQ(batch.tiles.partial, 32u);
+    ASSERT_EQ(batch.pieces, 1u);
+    const PieceRun& piece = batch.piece[0];
+    EXPECT_EQ(piece.bodies, 500u);
+    EXPECT_EQ(piece.next_target, Row::kStride);
+    EXPECT_EQ(piece.next_stream, 9u);
+    EXPECT_EQ(batch.sources[0].next, Row::kCount * sizeof(float));
+    EXPECT_EQ(batch.tiles, (Tiles{0, 500}));
   });
   EXPECT_EQ(launches, 1u);
+}
+
+// What a piece says but once is the same for all its bodies.
+TEST(Batches, BeginAPieceWhereABodyIsUnlike) {
+  const auto pieces = [](const auto& change) {
+    Row row(6);
+    change(row);
+    return row.pieces();
+  };
+  EXPECT_EQ(pieces([](Row&) {}), (Counts{6}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.data = r.out.data(); }), (Counts{3, 2, 1}));
+  EXPECT_EQ(pieces([](Row& r) { r.sources[3].data = r.in.data(); }), (Counts{3, 2, 1}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].total = r.works[3].count = 64; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].params_offset = 80; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].factor = 0.5f; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.origin = 32; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.draw.key[0] = 1; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.draw.key[1] = 1; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.draw.stream[0] = 1; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.draw.stream[1] = 1; }), (Counts{3, 2, 1}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.draw.rotate = 1; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].target.draw.flip = 1; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.sources[3].negated = true; }), (Counts{3, 1, 2}));
+  EXPECT_EQ(pieces([](Row& r) { r.works[3].sources = {&r.sources[3], 2}; }), (Counts{3, 1, 2}));
+}
+
+// Those of a body that are at other distances from each other are no part of the run.
+TEST(Batches, CompareEachSourceOfABody) {
+  const Spec spec{};
+  constexpr size_t kBodies = 4, kStride = 128;
+  Bytes packed(3 * kBodies * kStride), out(kBodies * 256);
+  std::vector<std::vector<codec::Source>> sources(kBodies);
+  std::vector<Combine> works;
+  for (size_t b = 0; b < kBodies; ++b) {
+    for (size_t s = 0; s < 3; ++s)
+      sources[b].push_back({packed.data() + (s * kBodies + b) * kStride, spec});
+    works.push_back({.sources = sources[b],
+                     .target = {out.data() + b * 256, Dtype::kFloat32},
+                     .total = 64,
+                     .count = 64});
+  }
+  Counts pieces;
+  const auto note = [&](const KernelId&, const Batch& batch) {
+    pieces.clear();
+    for (uint32_t p = 0; p < batch.pieces; ++p) pieces.push_back(batch.piece[p].bodies);
+  };
+  make_batches(works, nullptr, note);
+  EXPECT_EQ(pieces, (Counts{4}));
+  std::swap(sources[2][1], sources[2][2]);
+  make_batches(works, nullptr, note);
+  EXPECT_EQ(pieces, (Counts{2, 1, 1}));
+}
+
+// A launch names so many pieces, and all others go into the next one.
+TEST(Batches, AreFullAtTheMostPieces) {
+  Row row(2 * Batch::kMaxPieces + 1);
+  for (size_t b = 0; b < row.works.size(); ++b)
+    row.works[b].target.origin = 32 * b;  // no two are alike
+  Counts pieces;
+  make_batches(row.works, nullptr,
+               [&](const KernelId&, const Batch& batch) { pieces.push_back(batch.pieces); });
+  EXPECT_EQ(pieces, (Counts{Batch::kMaxPieces, Batch::kMaxPieces, 1}));
 }
 
 // A launch multiplies all its raw sources alike.
@@ -82,10 +171,11 @@ TEST(Batches, SplitWhereTheMultiplierChanges) {
                      .premultiply = m,
                      .total = 64,
                      .count = 64});
-  std::vector<uint32_t> pieces;
-  make_batches(works, nullptr,
-               [&](const KernelId&, const Batch& batch) { pieces.push_back(batch.pieces); });
-  EXPECT_EQ(pieces, (std::vector<uint32_t>{2, 1, 2, 1}));
+  Counts bodies;
+  make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
+    bodies.push_back(batch.piece[0].bodies);
+  });
+  EXPECT_EQ(bodies, (Counts{2, 1, 2, 1}));
 }
 
 // Nor has it two tables of levels; to codecs without levels those of others are nothing.
@@ -104,7 +194,7 @@ TEST(Batches, SplitWhereTheCodebookChanges) {
                        .codebook = table});
     std::vector<std::pair<const float*, uint32_t>> all;
     make_batches(works, nullptr, [&](const KernelId&, const Batch& batch) {
-      all.push_back({batch.codebook, batch.pieces});
+      all.push_back({batch.codebook, batch.piece[0].bodies});
     });
     return all;
   };

@@ -65,6 +65,21 @@ Input some_input(const Case& c, size_t count, bool packed, Random& random) {
   return {oracle::to_memory(c.raw, x), c.raw};
 }
 
+// Makes all works as the first one is.
+void put_in_a_row(Case& c, Random& random) {
+  c.in_a_row = true;
+  for (size_t number = 1; number < c.works.size(); ++number) {
+    Work& w = c.works[number];
+    w = c.works.front();
+    w.stream.shard += static_cast<uint32_t>(3 * number);
+    for (codec::Input& input : w.inputs) {
+      const bool negated = input.negated;
+      input = some_input(c, w.count, !input.raw, random);
+      input.negated = negated;
+    }
+  }
+}
+
 Case some_case(Random& random) {
   Case c{codec::some_spec(random, kBlocks[random.below(std::size(kBlocks))]),
          codec::kAllDtypes[random.below(3)],
@@ -115,6 +130,7 @@ Case some_case(Random& random) {
     w.in_place = !c.packed_target && own < sources && sources > 1 && random.below(2);
     c.works.push_back(std::move(w));
   }
+  if (random.below(3) == 0) put_in_a_row(c, random);
   return c;
 }
 
@@ -133,7 +149,8 @@ std::string describe(const Case& c) {
   std::string text = codec::describe(c.spec) + " " + codec::name_of(c.raw) + " to ";
   text += c.to ? codec::describe(*c.to) : c.packed_target ? "packed" : "raw";
   if (!c.codebook.empty()) text += " by a table";
-  text += c.in_parts ? " in parts," : c.merges ? " merged," : ",";
+  text += c.in_parts ? " in parts" : c.merges ? " merged" : "";
+  text += c.in_a_row ? " in a row," : ",";
   for (const Work& w : c.works)
     text += " " + std::to_string(w.count) + " of " + std::to_string(w.inputs.size()) + " at " +
             std::to_string(w.offset) + (w.in_place ? " in place" : "");

@@ -40,6 +40,8 @@ struct Case {
   bool merges = false;  // codes of all inputs, which are packed, by integers alone
   // The table of a learned codec; empty: there is none, and levels are equally far from each other.
   codec::Floats codebook = {};
+  // Works differ in their contents and shards alone, and lie at equal distances: one piece.
+  bool in_a_row = false;
 
   // The multiplier as an element of memory.
   codec::Bytes multiplier() const { return oracle::to_memory(raw, {premultiply}); }

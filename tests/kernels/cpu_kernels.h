@@ -23,7 +23,7 @@ const Table<CpuKernel>& cpu_kernels();
 CpuKernel cpu_kernel(const KernelId& id);
 
 // Makes a fused kernel for a machine.
-using CpuFused = simt::Kernel (*)(const Batch& batch, const Exchange& exchange,
+using CpuFused = simt::Kernel (*)(const FusedPieces& batch, const Exchange& exchange,
                                   const simt::Launch& launch);
 
 template <int bits>

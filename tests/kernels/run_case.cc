@@ -26,22 +26,27 @@ class Memory {
  public:
   explicit Memory(const Case& c)
       : multiplier_(c.multiplier()), codebook_(c.codebook), content_(c.content) {
-    for (const Work& w : c.works) {
-      const size_t first = sources_.size();
-      for (const Input& input : w.inputs) {
-        inputs_.emplace_back(input.bytes, w.offset);
-        sources_.push_back(input.source(inputs_.back().data(), c.spec));
+    const size_t rooms = c.in_a_row ? 1 : c.works.size();
+    sums_.resize(c.to ? rooms : 0);
+    for (size_t number = 0; number < c.works.size(); ++number) {
+      const Work& w = c.works[number];
+      const Row row{c.in_a_row ? number : 0, c.in_a_row ? c.works.size() : 1, w.offset};
+      const size_t first = sources_.size(), own = w.in_place ? raw_source(w) : kNone;
+      for (size_t s = 0; s < w.inputs.size(); ++s) {
+        uint8_t* const data =
+            row.place(inputs_, c.in_a_row ? s : inputs_.size(), w.inputs[s].bytes.size());
+        std::ranges::copy(w.inputs[s].bytes, data);
+        sources_.push_back(w.inputs[s].source(data, c.spec));
       }
+      const size_t bytes = w.in_place ? w.inputs[own].bytes.size() : target_bytes(c, w);
+      uint8_t* const target = row.place(targets_, c.in_a_row ? 0 : number, bytes);
       if (w.in_place) {
-        const size_t own = raw_source(w);
-        targets_.emplace_back(w.inputs[own].bytes, w.offset);
-        sources_[first + own].data = targets_.back().data();
-      } else {
-        targets_.emplace_back(target_bytes(c, w), w.offset);
+        std::ranges::copy(w.inputs[own].bytes, target);
+        sources_[first + own].data = target;
       }
-      works_.push_back(combine_of(c, w, {}, targets_.back().data(), multiplier_.data()));
+      works_.push_back(combine_of(c, w, {}, target, multiplier_.data()));
       if (!codebook_.empty()) works_.back().codebook = codebook_.data();
-      if (c.to) works_.back().sums = sums_.emplace_back(w.count).data();
+      if (c.to) works_.back().sums = row.place(sums_[c.in_a_row ? 0 : number], w.count);
       spans_.push_back(first);
     }
     for (size_t i = 0; i < works_.size(); ++i)
@@ -85,6 +90,25 @@ class Memory {
   }
 
  private:
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+
+  // Place of a work among those that lie in a row.
+  struct Row {
+    size_t number, works, offset;
+
+    // Place of so many bytes in the room at an index; the first work makes it.
+    uint8_t* place(std::deque<Guarded>& rooms, size_t index, size_t bytes) const {
+      const size_t stride = works == 1 ? bytes : (bytes + 63) / 64 * 64;
+      if (index == rooms.size()) rooms.emplace_back(works * stride, offset);
+      return rooms[index].data() + number * stride;
+    }
+    float* place(std::vector<float>& room, size_t count) const {
+      const size_t stride = works == 1 ? count : (count + 15) / 16 * 16;
+      room.resize(works * stride);
+      return room.data() + number * stride;
+    }
+  };
+
   Bytes multiplier_;
   codec::Floats codebook_;
   std::vector<uint64_t> content_;
@@ -148,6 +172,7 @@ std::vector<Bytes> on_kernels(const Case& c, Random& random, const simt::Planter
     for (Combine& work : works) memory.set_content(work.target);
     make_batches(works, c.replays != 0 ? &replays : nullptr,
                  [&](const KernelId& id, const Batch& batch) {
+                   if (c.in_a_row) EXPECT_EQ(batch.pieces, 1u);
                    const uint64_t most = std::min<uint64_t>(thread_blocks(batch), 3);
                    cpu_kernel(id)(batch, {.blocks = static_cast<uint32_t>(1 + random.below(most)),
                                           .threads = kThreads,

@@ -102,7 +102,7 @@ std::string fused_name(const KernelId& id) { return kNamespace + name_of_fused(i
 
 void machine_fused(const FusedBatch& batch, const simt::Launch& launch) {
   const struct {
-    Batch batch;
+    FusedPieces batch;
     Exchange exchange;
   } parameters{batch.batch, batch.exchange};
   interpret(name_of_fused(batch.kernel), parameters, launch);

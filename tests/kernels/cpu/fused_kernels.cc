@@ -7,7 +7,7 @@ namespace terse::kernels {
 namespace {
 
 template <class F>
-simt::Kernel make(const Batch& batch, const Exchange& exchange, const simt::Launch& launch) {
+simt::Kernel make(const FusedPieces& batch, const Exchange& exchange, const simt::Launch& launch) {
   using Memory = FusedShared<InWindows<F>>;
   return simt::kernel<Memory>(
       launch, [batch, exchange](Memory& shared) { fused<F>(batch, exchange, shared); });

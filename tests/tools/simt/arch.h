@@ -25,6 +25,7 @@ inline uint32_t thread_index() { return internal::processor().thread_index(); }
 inline uint32_t block_size() { return internal::processor().launch().threads; }
 inline uint32_t block_index() { return internal::processor().block_index(); }
 inline uint32_t grid_size() { return internal::processor().launch().blocks; }
+inline uint32_t opaque(uint32_t value) { return value; }
 
 namespace internal {
 

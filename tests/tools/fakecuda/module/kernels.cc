@@ -90,7 +90,7 @@ const void* handle_with_flags(const void* handle, Make make) {
 
 FusedKernel fused_handle_of(CpuFused make) {
   const auto handle = reinterpret_cast<void*>(make);
-  handle_with_flags<Batch, Exchange>(handle, make);
+  handle_with_flags<FusedPieces, Exchange>(handle, make);
   return reinterpret_cast<FusedKernel>(handle);
 }
 
