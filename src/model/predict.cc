@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "model/launches.h"
 #include "plan/in_levels.h"
 #include "plan/link.h"
 
@@ -131,9 +132,6 @@ plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
   return in;
 }
 
-// Computes of a step that a GPU does by one launch (kernels/device/batch.h).
-constexpr size_t kComputesPerLaunch = 32;
-
 // Work of a rank for a plan in one chunk.
 struct Work {
   size_t steps = 0, messages = 0;
@@ -164,8 +162,7 @@ Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& sh
   const plan::Plan plan = algorithm.build(shape);
   Work work{.steps = plan.steps.size() + (shape.draws() ? 1 : 0)};  // it looks first
   for (const plan::Step& step : plan.steps) {
-    if (p.gpu && !step.compute.empty())
-      work.steps += (step.compute.size() - 1) / kComputesPerLaunch;
+    if (p.gpu && !step.compute.empty()) work.steps += launches(step.compute) - 1;
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
       work.latencies += latency(p, exchange(step, shape.rank, t));
@@ -209,16 +206,21 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
   return most;
 }
 
+plan::ChunkCut cut_of(const plan::Algorithm& algorithm, const Shape& shape) {
+  if (algorithm.groups) return plan::cut_of_shards(shape, shape.count);
+  plan::ChunkCut cut{.messages = static_cast<size_t>(shape.ranks)};
+  if (plan::is_point_to_point(algorithm.collective))
+    cut.max_chunks = std::min(shape.chunk_policy.max_chunks, cut.max_chunks);
+  return cut;
+}
+
 double chunks_of(const plan::Algorithm& algorithm, const Shape& shape, size_t bytes) {
-  const Collective collective = algorithm.collective;
-  if (algorithm.groups && plan::shards(collective, shape.ranks) == 1)
+  if (algorithm.groups && plan::shards(algorithm.collective, shape.ranks) == 1)
     return static_cast<double>(plan::cut_of_rows(shape).parts);
-  const plan::ChunkPolicy& chunk_policy = shape.chunk_policy;
-  const size_t most = plan::is_point_to_point(collective)
-                          ? std::min(chunk_policy.max_chunks, plan::ChunkPolicy::kMaxChunks)
-                          : plan::ChunkPolicy::kMaxChunks;
-  const auto chunk = static_cast<double>(shape.chunk(bytes / shape.element_bytes, shape.ranks));
-  return std::clamp<double>(static_cast<double>(bytes) / chunk, 1, static_cast<double>(most));
+  const plan::ChunkCut cut = cut_of(algorithm, shape);
+  const auto chunk = static_cast<double>(shape.chunk(bytes / shape.element_bytes, cut.messages));
+  return std::clamp<double>(static_cast<double>(bytes) / chunk, 1,
+                            static_cast<double>(cut.max_chunks));
 }
 
 size_t message_bytes(Collective collective, const Shape& shape) {

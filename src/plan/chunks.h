@@ -17,25 +17,32 @@ struct Range {
   size_t first = 0, count = 0;
 };
 
+// How chunks differ from those of a shard for each rank, each of which is a message.
+struct ChunkCut {
+  size_t quantum = 0;   // elements of which a chunk's shards are multiples; 0: the shape's
+  size_t messages = 0;  // in which a chunk goes, by the policy; 0: as many as shards
+  size_t max_chunks = ChunkPolicy::kMaxChunks;
+};
+
 // `shards` shards of `shard` elements each, `total` in all: the last ones may be short or empty. In
 // scratch a chunk in flight has a slot of `rows` rows, each with a packed shard per rank, or as
 // many as this rank has `places` for. All ranks cut alike; ranks with other places may have other
-// numbers of slots. Chunks are of whole `quantum`s; 0: the shape's.
+// numbers of slots.
 class Chunks {
  public:
   static constexpr size_t kAlignment = 64;
   static constexpr size_t kMaxSlots = 8;
 
   Chunks(const Shape& shape, size_t shard, size_t shards, size_t total, size_t rows,
-         size_t places = 0, size_t quantum = 0)
+         size_t places = 0, const ChunkCut& cut = {})
       : shard_(shard), places_(places != 0 ? places : shards), total_(total), rows_(rows) {
-    const size_t wanted = shape.chunk(total, shards);
+    const size_t wanted = shape.chunk(total, cut.messages != 0 ? cut.messages : shards);
     const size_t per_shard = std::max<size_t>(1, wanted / shape.element_bytes / shards);
     const size_t chunks =
-        std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, ChunkPolicy::kMaxChunks);
+        std::clamp<size_t>((shard + per_shard - 1) / per_shard, 1, cut.max_chunks);
     // Chunks of equal size, in whole blocks.
     step_ = round_up(std::max<size_t>(1, (shard + chunks - 1) / chunks),
-                     quantum != 0 ? quantum : shape.quantum());
+                     cut.quantum != 0 ? cut.quantum : shape.quantum());
     count_ = std::max<size_t>(1, (shard + step_ - 1) / step_);
     stride_ = round_up(std::max(shape.packing.bytes(longest()),
                                 shape.sum.repacks() ? shape.sum.packing.bytes(longest()) : 0),

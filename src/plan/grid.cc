@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace terse::plan {
 namespace {
@@ -82,6 +83,11 @@ std::vector<size_t> radices_of(const Topology& t) {
   const std::vector<size_t> of_pods = best_radices(t.size.size() / in_pod, 1);
   radices.insert(radices.end(), of_pods.begin(), of_pods.end());
   return radices;
+}
+
+size_t messages_in_levels(const Topology& t) {
+  const std::vector<size_t> radices = radices_of(t);
+  return std::accumulate(radices.begin(), radices.end(), static_cast<size_t>(t.size.front()));
 }
 
 Grid grid_of_groups(const Topology& t) {

@@ -80,6 +80,9 @@ constexpr size_t kPeersPerLevel = 14;
 std::vector<size_t> radices_of(const Topology& topology);
 std::vector<size_t> radices_of(size_t nodes);
 
+// Number of messages of a rank one way through these levels, with those to itself.
+size_t messages_in_levels(const Topology& topology);
+
 // Levels of a topology by these radices.
 Grid grid_of_groups(const Topology& topology);
 

@@ -21,20 +21,25 @@
 #include <vector>
 
 #include "plan/in_levels.h"
-#include "plan/pipeline.h"
 
 namespace terse::plan {
 namespace {
+
+// A chunk in many levels has a launch and a round of messages for each level, so it is as long as
+// if this many messages went to each peer.
+constexpr size_t kMessagesPerPeer = 4;
+// Bytes, raw, of a shard in a chunk that are enough, whatever the policy has for a message; and max
+// bodies of a plan on a level, which takes memory for each.
+constexpr size_t kEnoughOfShard = 8192, kMaxBodies = 32768;
 
 class Hierarchical : InLevels {
  public:
   Hierarchical(Collective collective, const char* algorithm, const Shape& s, Grid grid)
       : InLevels(collective, s, std::move(grid)),
-        phases_(phases()),
         shard_(by_message_ ? Chunks::round_up((s.count + s.ranks - 1) / s.ranks, s.quantum())
                            : s.count),
         chunks_(s, shard_, s.ranks, by_message_ ? s.count : s.ranks * s.count, 1, 0,
-                levels_ > 2 ? quantum_of_levels(s) : s.quantum()),
+                levels_ > 2 ? cut_of_shards(s, shard_) : ChunkCut{}),
         slots_(s, chunks_),
         out_(levels_),
         in_(levels_),
@@ -45,11 +50,11 @@ class Hierarchical : InLevels {
   }
 
   Plan build() {
-    computed_.assign(chunks_.count(), kNone);
-    exchanged_ = computed_;
-    pipeline(
-        chunks_.count(), phases_.size(), lag_, [&](size_t c) { computed_[c] = begin(c); },
-        [&](std::span<const Turn> turns) { exchange(turns); });
+    take_through(
+        b_, chunks_.count(), lag_, [&](size_t c) { return begin(c); },
+        [&](const Phase& phase) { return areas_of(phase); },
+        [&](const Phase& phase, size_t c, Step& step) { send_and_receive(phase, c, step); },
+        [&](const Phase& phase, size_t c) { return compute(phase, c); });
     return b_.take(slots_.bytes());
   }
 
@@ -107,30 +112,9 @@ class Hierarchical : InLevels {
     return b_.raw(Region::kSend, shard * shard_ + r.first);
   }
 
-  using Areas = std::vector<SlotUses*>;
-
   Areas areas_of(const Phase& phase) {
     if (phase.gathers) return {&shares_};
     return {&out_[phase.level], &in_[phase.level]};
-  }
-
-  void exchange(std::span<const Turn> turns) {
-    Step step{.name = "exchange", .lane = Lane::kCommunicate};
-    for (const auto [k, c] : turns) {
-      const Phase& phase = phases_[k];
-      if (!takes_part(phase)) continue;
-      if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
-      for (const SlotUses* area : areas_of(phase)) area->wait(c, step);
-      send_and_receive(phase, c, step);
-    }
-    const size_t exchanged = b_.add(std::move(step));
-    for (const auto [k, c] : turns) {
-      const Phase& phase = phases_[k];
-      if (!takes_part(phase)) continue;
-      for (SlotUses* area : areas_of(phase)) area->add(exchanged, c);
-      exchanged_[c] = exchanged;
-      computed_[c] = compute(phase, c);
-    }
   }
 
   size_t add(Step step, size_t c, const Areas& areas) {
@@ -184,12 +168,12 @@ class Hierarchical : InLevels {
   void encode_for_neighbours(Step& step, size_t c) const {
     step.compute.reserve(static_cast<size_t>(s_.ranks));
     for (size_t k = repacks(0) ? 0 : 1; k < grid_.places(); ++k) {
-      const size_t to = peer(0, at_distance(k, digit(0), grid_.places()).to);
-      for (size_t i = 0; i < grid_.block(0); ++i) {
-        const size_t position = grid_.first(to, 0) + i, owner = grid_.rank_at(position);
+      const size_t place = at_distance(k, digit(0), grid_.places()).to, to = peer(0, place);
+      for (size_t node = 0; node < grid_.nodes(); ++node) {
+        const size_t owner = grid_.rank(node, place), position = grid_.position(owner);
         encode(step, owner, shard_of(owner) * shard_,
                k == 0 ? in(c, 0, self_, position) : out(c, 0, to, position), scattered(0),
-               draw_within(b_, grid_.digit(owner, 0)), c);
+               draw_within(b_, place), c);
       }
     }
   }
@@ -218,7 +202,7 @@ class Hierarchical : InLevels {
     step.compute.reserve(grid_.block(level));
     const bool is_last = level + 1 == levels_;
     for (size_t i = 0; i < grid_.block(level); ++i) {
-      const size_t position = grid_.first(self_, level) + i, shard = shards_[position];
+      const size_t position = position_of_sum(level, i), shard = shards_[position];
       const Range r = chunks_.range(shard, c);
       Compute sum{.inputs = {},
                   .target = sum_of(level, position, r, c),
@@ -243,6 +227,12 @@ class Hierarchical : InLevels {
     if (level != 0) areas.push_back(&out_[level]);
     areas.push_back(is_last ? &shares_ : &out_[level + 1]);
     return add(std::move(step), c, areas);
+  }
+
+  // Position of a level's sum: in the order of nodes where inputs are raw, as these lie in the send
+  // buffer. A launch names shards at equal distances once.
+  size_t position_of_sum(size_t level, size_t i) const {
+    return level == 0 ? grid_.position(grid_.rank(i, digit(0))) : grid_.first(self_, level) + i;
   }
 
   // Place of a level's sum: where it goes on from.
@@ -278,18 +268,18 @@ class Hierarchical : InLevels {
     if (!gets_result()) return exchanged_[c];
     Step step{"decode", Lane::kDecode, shares_.steps[c], {}, {}};
     step.compute.reserve(shards_.size());
-    for (size_t n = 0; n < shards_.size(); ++n) {
-      const size_t position = grid_.position(n);
-      const Range r = chunks_.range(n, c);
+    for (size_t n = 0; n < shards_.size(); ++n) {  // in the order of nodes, as above
+      const size_t rank = grid_.rank(n % grid_.nodes(), n / grid_.nodes());
+      const size_t position = grid_.position(rank), shard = shards_[position];
+      const Range r = chunks_.range(shard, c);
       b_.push(step.compute, {.inputs = {{share(c, position), gathered_}},
-                             .target = b_.raw(Region::kRecv, n * shard_ + r.first),
+                             .target = b_.raw(Region::kRecv, shard * shard_ + r.first),
                              .target_format = Format::kRaw,
                              .count = r.count});
     }
     return add(std::move(step), c, {&shares_});
   }
 
-  const std::vector<Phase> phases_;
   const size_t shard_;  // max elements that a rank owns
   const Chunks chunks_;
   std::vector<size_t> shards_;  // numbers of shards, by position
@@ -298,7 +288,6 @@ class Hierarchical : InLevels {
   Slots::Area sums_, shares_;
   const size_t lag_;
   Builder b_;
-  std::vector<size_t> computed_, exchanged_;  // by chunk, its last step of the kind
 };
 
 Plan in_two_levels(Collective collective, const char* algorithm, const Shape& s) {
@@ -306,6 +295,15 @@ Plan in_two_levels(Collective collective, const char* algorithm, const Shape& s)
 }
 
 }  // namespace
+
+ChunkCut cut_of_shards(const Shape& s, size_t shard) {
+  const auto ranks = static_cast<size_t>(s.ranks);
+  const size_t part = std::clamp<size_t>(s.chunk_policy.shard_bytes, 1, kEnoughOfShard);
+  const size_t parts = shard * s.element_bytes / part, bodies = kMaxBodies / ranks;
+  return {.quantum = quantum_of_levels(s),
+          .messages = std::min(ranks, kMessagesPerPeer * messages_in_levels(s.topology)),
+          .max_chunks = std::clamp<size_t>(std::min(parts, bodies), 1, ChunkPolicy::kMaxChunks)};
+}
 
 Plan in_shards(Collective collective, const char* algorithm, const Shape& s, Grid grid) {
   return Hierarchical(collective, algorithm, s, std::move(grid)).build();

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "plan/builder.h"
+#include "plan/chunks.h"
 #include "plan/grid.h"
+#include "plan/pipeline.h"
 #include "plan/slots.h"
 
 namespace terse::plan {
@@ -42,18 +45,45 @@ class InLevels {
         to_root_(collective == Collective::kReduce),
         by_message_(to_root_ || collective == Collective::kAllReduce),
         gathered_(by_message_ ? s.sum.format : Format::kPacked),
-        self_(static_cast<size_t>(s.rank)) {
+        self_(static_cast<size_t>(s.rank)),
+        phases_(phases()) {
     for (size_t level = 0; level < levels_; ++level) groups_.push_back(grid_.group(self_, level));
   }
 
  protected:
-  std::vector<Phase> phases() const {
-    std::vector<Phase> phases;
-    const size_t first = grid_.places() == 1 ? 1 : 0;  // with peers
-    for (size_t level = first; scatters_ && level < levels_; ++level)
-      phases.push_back({false, level});
-    for (size_t level = levels_; gathers_ && level-- > first;) phases.push_back({true, level});
-    return phases;
+  using Areas = std::vector<SlotUses*>;
+
+  // Takes chunks through the phases, each so many chunks behind the one before it.
+  //   begin(c): adds the computes that precede all phases, and returns their step
+  //   areas_of(phase): what a phase sends from and receives in
+  //   send_and_receive(phase, c, step): its transfers
+  //   compute(phase, c): adds the computes that follow it, and returns the last step
+  template <class Begin, class AreasOf, class SendAndReceive, class Compute>
+  void take_through(Builder& b, size_t chunks, size_t lag, const Begin& begin,
+                    const AreasOf& areas_of, const SendAndReceive& send_and_receive,
+                    const Compute& compute) {
+    computed_.assign(chunks, kNone);
+    exchanged_ = computed_;
+    const auto exchange = [&](std::span<const Turn> turns) {
+      Step step{.name = "exchange", .lane = Lane::kCommunicate};
+      for (const auto [k, c] : turns) {
+        const Phase& phase = phases_[k];
+        if (!takes_part(phase)) continue;
+        if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
+        for (const SlotUses* area : areas_of(phase)) area->wait(c, step);
+        send_and_receive(phase, c, step);
+      }
+      const size_t exchanged = b.add(std::move(step));
+      for (const auto [k, c] : turns) {
+        const Phase& phase = phases_[k];
+        if (!takes_part(phase)) continue;
+        for (SlotUses* area : areas_of(phase)) area->add(exchanged, c);
+        exchanged_[c] = exchanged;
+        computed_[c] = compute(phase, c);
+      }
+    };
+    pipeline(
+        chunks, phases_.size(), lag, [&](size_t c) { computed_[c] = begin(c); }, exchange);
   }
 
   // Format of what is sent on a level to be summed, and of the level's sums.
@@ -143,6 +173,18 @@ class InLevels {
   const Format gathered_;
   const size_t self_;
   std::vector<std::vector<size_t>> groups_;  // of this rank, by level
+  const std::vector<Phase> phases_;
+  std::vector<size_t> computed_, exchanged_;  // by chunk, its last step of the kind
+
+ private:
+  std::vector<Phase> phases() const {
+    std::vector<Phase> phases;
+    const size_t first = grid_.places() == 1 ? 1 : 0;  // with peers
+    for (size_t level = first; scatters_ && level < levels_; ++level)
+      phases.push_back({false, level});
+    for (size_t level = levels_; gathers_ && level-- > first;) phases.push_back({true, level});
+    return phases;
+  }
 };
 
 // Adds a step that uses slots of a chunk in some areas.
@@ -165,6 +207,10 @@ struct RowCut {
   size_t parts, part, shard;  // number, and max elements
 };
 RowCut cut_of_rows(const Shape& shape);
+
+// Cut of shards of their own bodies into chunks, in many levels: as of the messages that a rank
+// sends, of which each has many shards.
+ChunkCut cut_of_shards(const Shape& shape, size_t shard);
 
 // Collective whose ranks have shards of their own bodies, whatever the number of levels.
 Plan in_shards(Collective collective, const char* algorithm, const Shape& shape, Grid grid);

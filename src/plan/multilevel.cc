@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "plan/in_levels.h"
-#include "plan/pipeline.h"
 
 namespace terse::plan {
 namespace {
@@ -27,22 +26,21 @@ class InRows : InLevels {
  public:
   InRows(Collective collective, const char* algorithm, const Shape& s, Grid grid)
       : InLevels(collective, s, std::move(grid)),
-        phases_(phases()),
         cut_(cut_of_rows(s)),
         shard_(cut_.shard),
         lag_(cut_.parts > 2 ? 2 : 1),
         out_(levels_),
         in_(levels_),
-        computed_(cut_.parts, kNone),
-        exchanged_(cut_.parts, kNone),
         b_(collective, algorithm, s) {
     lay_out();
   }
 
   Plan build() {
-    pipeline(
-        cut_.parts, phases_.size(), lag_, [&](size_t c) { computed_[c] = begin(c); },
-        [&](std::span<const Turn> turns) { exchange(turns); });
+    take_through(
+        b_, cut_.parts, lag_, [&](size_t c) { return begin(c); },
+        [&](const Phase& phase) { return areas_of(phase); },
+        [&](const Phase& phase, size_t c, Step& step) { send_and_receive(phase, c, step); },
+        [&](const Phase& phase, size_t c) { return compute(phase, c); });
     return b_.take(scratch_bytes_);
   }
 
@@ -56,8 +54,6 @@ class InRows : InLevels {
       return {Region::kScratch, begin + c % slots * slot_bytes + bodies[body]};
     }
   };
-  using Areas = std::vector<SlotUses*>;
-
   // Slots from the first use of a part to the last, so many phases later.
   size_t slots_of(size_t phases) const { return phases * lag_ + 2; }
 
@@ -168,25 +164,6 @@ class InRows : InLevels {
   Areas areas_of(const Phase& phase) {
     if (phase.gathers) return {&rows_};
     return {&out_[phase.level], &in_[phase.level]};
-  }
-
-  void exchange(std::span<const Turn> turns) {
-    Step step{.name = "exchange", .lane = Lane::kCommunicate};
-    for (const auto [k, c] : turns) {
-      const Phase& phase = phases_[k];
-      if (!takes_part(phase)) continue;
-      if (sends(phase)) step.after.insert(step.after.end(), {exchanged_[c], computed_[c]});
-      for (const SlotUses* area : areas_of(phase)) area->wait(c, step);
-      send_and_receive(phase, c, step);
-    }
-    const size_t exchanged = b_.add(std::move(step));
-    for (const auto [k, c] : turns) {
-      const Phase& phase = phases_[k];
-      if (!takes_part(phase)) continue;
-      for (SlotUses* area : areas_of(phase)) area->add(exchanged, c);
-      exchanged_[c] = exchanged;
-      computed_[c] = compute(phase, c);
-    }
   }
 
   // Computes that follow a phase; returns the last step.
@@ -317,7 +294,6 @@ class InRows : InLevels {
     return add(std::move(step), c, {&rows_});
   }
 
-  const std::vector<Phase> phases_;
   const RowCut cut_;
   const size_t shard_;  // max elements of a part that a rank owns
   // Number of parts by which a phase follows the one before it: by two a part is computed
@@ -327,7 +303,6 @@ class InRows : InLevels {
   Area own_, rows_;             // the own sum; all that is gathered, by place
   Area sums_;
   size_t scratch_bytes_ = 0;
-  std::vector<size_t> computed_, exchanged_;  // by part, its last step of the kind
   Builder b_;
 };
 
@@ -350,9 +325,7 @@ RowCut cut_of_rows(const Shape& s) {
   size_t quantum = quantum_of_levels(s);
   for (size_t words = 1; words < sizeof(uint32_t) && !has_whole_words(quantum); words *= 2)
     quantum *= 2;
-  auto messages = static_cast<size_t>(s.topology.size.front());  // that a rank sends of a part
-  for (const size_t radix : radices_of(s.topology)) messages += radix;
-  const size_t wanted = s.chunk(s.count, messages) / s.element_bytes;
+  const size_t wanted = s.chunk(s.count, messages_in_levels(s.topology)) / s.element_bytes;
   const size_t parts =
       std::clamp<size_t>(s.count / std::max<size_t>(1, wanted), 1, ChunkPolicy::kMaxChunks);
   const size_t part = Chunks::round_up((s.count + parts - 1) / parts, quantum * ranks);

@@ -231,7 +231,7 @@ allreduce of 1M, float32, by tiny
         words = ("--profile", "a100-8x-100gbit", "--ranks", "64", "--bytes", "64M", "--schemes")
         self.assertRegex(self.output("forecast", *words, "exp8"), r"\n +64M +11\.1 ms +native\n$")
         self.assertRegex(self.output("forecast", *words, "exp8:algo=merged"),
-                         r"\n +64M +11\.1 ms +20\.3 ms +0\.55x\n$")
+                         r"\n +64M +11\.1 ms +20\.4 ms +0\.55x\n$")
 
     def test_nodes_have_as_many_ranks_as_is_said(self):
         out = self.forecast("--ranks", "2", "--node-ranks", "1", "--bytes", "1M", "--schemes", "int8")
