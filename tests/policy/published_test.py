@@ -71,13 +71,27 @@ class Predictions(unittest.TestCase):
 
     def test_the_table_has_what_forecasts_say(self):
         with open(os.path.join(self.FOLDER, "README.md"), encoding="ascii") as file:
-            rows = re.findall(r"^\|.*\| `(\S+)` \| (.+) \| (.+) \| (\S+) \|$", file.read(), re.MULTILINE)
+            rows = re.findall(r"^\|.*\| `(\S+)` \| (\S+ m?s) \| (\S+ m?s) \| (\S+) \|$",
+                              file.read(), re.MULTILINE)
         steps = {f[:-len(".toml")] for f in os.listdir(self.FOLDER) if f.endswith(".toml")}
         self.assertEqual({row[0] for row in rows}, steps - {"regions"})
         for name, native, compressed, ratio in rows:
             with self.subTest(name):
                 line = forecast_words(os.path.join("predictions", name))
                 self.assertEqual(line[0], f"{native} native, {compressed} compressed: {ratio}")
+
+    def test_calls_by_number_of_ranks(self):
+        with open(os.path.join(self.FOLDER, "README.md"), encoding="ascii") as file:
+            rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+x) \|$", file.read(), re.MULTILINE)
+        self.assertEqual(len(rows), 6)
+        for collective, scheme, gains in rows:
+            for ranks, gain in zip((64, 256, 1024, 4096, 16384), gains.split(" | "), strict=True):
+                with self.subTest((collective, scheme, ranks)):
+                    done = subprocess.run(
+                        [TERSE, "forecast", "--profile", "h800-8x-3200gbit", "--dtype", "bf16",
+                         "--bytes", "1G", "--collective", collective.lower(), "--ranks", str(ranks),
+                         "--schemes", scheme], capture_output=True, text=True, check=True)
+                    self.assertEqual(re.search(r"([\d.]+x)\)?$", done.stdout)[1], gain)
 
 
 if __name__ == "__main__":
