@@ -60,9 +60,11 @@ entry_\name:
     b \target
 .endm
 
+/* What another thread has written before the slot is there for who jumps through it. */
 .macro jump_through slot
     adrp x16, \slot
-    ldr x16, [x16, :lo12:\slot]
+    add x16, x16, :lo12:\slot
+    ldar x16, [x16]
     br x16
 .endm
 
