@@ -4,7 +4,7 @@
 #include <bit>
 #include <vector>
 
-#include "model/launches.h"
+#include "model/work.h"
 #include "plan/in_levels.h"
 #include "plan/link.h"
 
@@ -135,7 +135,7 @@ plan::Traffic sent_to_root(const plan::Algorithm& algorithm, Shape shape) {
 // Work of a rank for a plan in one chunk.
 struct Work {
   size_t steps = 0, messages = 0;
-  size_t packed = 0, unpacked = 0;  // elements
+  Coding coding;
   double latencies = 0;
   bool in_turn = true;  // each step has messages either within the node or out of it
 };
@@ -162,19 +162,14 @@ Work work_of(const Profile& p, const plan::Algorithm& algorithm, const Shape& sh
   const plan::Plan plan = algorithm.build(shape);
   Work work{.steps = plan.steps.size() + (shape.draws() ? 1 : 0)};  // it looks first
   for (const plan::Step& step : plan.steps) {
-    if (p.gpu && !step.compute.empty()) work.steps += launches(step.compute) - 1;
+    work.steps += launches_of(p, step) - 1;
     work.messages += step.transfers.size();
     if (step.lane == plan::Lane::kCommunicate && step.natives.empty())
       work.latencies += latency(p, exchange(step, shape.rank, t));
     work.in_turn = work.in_turn && step.natives.empty() && !is_mixed(step, shape.rank, t);
     for (const plan::Native& n : step.natives)
       work.latencies += latency(p, of_tree(n.collective, t));
-    for (const plan::Compute& c : step.compute) {
-      if (c.part == plan::Part::kParams) continue;  // as the codes' rate has it
-      if (c.target_format != plan::Format::kRaw) work.packed += c.count;
-      for (const plan::Input& input : c.inputs)
-        if (input.format != plan::Format::kRaw) work.unpacked += c.count;
-    }
+    work.coding += coding_of(step);
   }
   return work;
 }
@@ -199,9 +194,12 @@ Work most_work(const Profile& p, const plan::Algorithm& algorithm, const Shape& 
     Shape other = shape;
     other.rank = rank;
     const Work work = work_of(p, algorithm, other);
-    most = {std::max(most.steps, work.steps),         std::max(most.messages, work.messages),
-            std::max(most.packed, work.packed),       std::max(most.unpacked, work.unpacked),
-            std::max(most.latencies, work.latencies), most.in_turn && work.in_turn};
+    most = {std::max(most.steps, work.steps),
+            std::max(most.messages, work.messages),
+            {std::max(most.coding.packed, work.coding.packed),
+             std::max(most.coding.unpacked, work.coding.unpacked)},
+            std::max(most.latencies, work.latencies),
+            most.in_turn && work.in_turn};
   }
   return most;
 }
@@ -225,11 +223,6 @@ double chunks_of(const plan::Algorithm& algorithm, const Shape& shape, size_t by
 
 size_t message_bytes(Collective collective, const Shape& shape) {
   return shape.count * shape.element_bytes * plan::shards(collective, shape.ranks);
-}
-
-const Rates& rates_of(const Profile& p, std::string_view codec) {
-  const auto named = p.codecs.find(codec);
-  return named == p.codecs.end() ? p.coding : named->second;
 }
 
 // Of a call in one chunk. Where it draws, what it draws by is made first.
@@ -272,9 +265,7 @@ Estimate estimate(const Profile& p, const plan::Algorithm& algorithm, const Shap
   const Work work = most_work(p, algorithm, whole);
   const plan::Traffic node =
       t.nodes() > 1 ? link.compressed : plan::Traffic{algorithm.cost(shape).sent.bytes, 0};
-  const Rates& rates = rates_of(p, codec);
-  const double coding = static_cast<double>(work.packed) / rates.encode +
-                        static_cast<double>(work.unpacked) / rates.decode;
+  const double coding = work.coding.seconds(rates_of(p, codec));
   if (flags != 0 && p.fused)
     return {&algorithm, fused_seconds(p, flags, shape.draws(), node.bytes, coding), link, true};
   double links = t.nodes() > 1 ? sending(p, node, t) : seconds_of(p, node, 1);

@@ -78,6 +78,7 @@ struct Profile {
   std::vector<std::string> devices;
   int max_nodes = 0;
   int node_ranks = 1;  // of a node, where a forecast is not told
+  int nics = 1;        // links of a node between nodes, which its ranks take in turn
   double message = 0;  // seconds of a rank for each message to or from a peer
   double launch = 0;   // seconds of a rank to start each of a call's steps
   double overlap = 1;  // how much of the shorter of coding and sending goes along with the other

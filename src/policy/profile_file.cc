@@ -63,10 +63,10 @@ class ProfileParser {
   ProfileParser(std::string_view text, const std::string& path) : file_(text, path) {}
 
   Profile parse() {
-    static constexpr std::string_view kKeys[] = {"name",       "source",    "gpu",     "devices",
-                                                 "node_ranks", "max_nodes", "message", "launch",
-                                                 "overlap",    "within",    "between", "pods",
-                                                 "fused",      "coding",    "codec",   "measured"};
+    static constexpr std::string_view kKeys[] = {
+        "name",      "source",  "gpu",    "devices", "node_ranks", "nics",
+        "max_nodes", "message", "launch", "overlap", "within",     "between",
+        "pods",      "fused",   "coding", "codec",   "measured"};
     for (const Entry& e : TomlFile::entries(file_.table())) {
       if (e.key == "name") {
         profile_.name = file_.text_of(e);
@@ -78,6 +78,8 @@ class ProfileParser {
         profile_.devices = file_.texts_of(e);
       } else if (e.key == "node_ranks") {
         profile_.node_ranks = ranks_of(e);
+      } else if (e.key == "nics") {
+        profile_.nics = ranks_of(e);
       } else if (e.key == "max_nodes") {
         profile_.max_nodes = ranks_of(e);
       } else if (const auto* number = find(kProfile, e.key)) {
@@ -307,6 +309,7 @@ std::string print_profile(const Profile& p) {
       devices += (devices.empty() ? "" : ", ") + toml_quoted(device);
     text += fmt::format("devices = [{}]\n", devices);
   }
+  if (p.nics != 1) text += fmt::format("nics = {}\n", p.nics);
   if (p.max_nodes != 0) text += fmt::format("max_nodes = {}\n", p.max_nodes);
   text += print(kProfile, p);
   if (p.within) text += "\n[within]\n" + print(kLink, *p.within);

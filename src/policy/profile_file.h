@@ -2,9 +2,9 @@
 //
 //   name = "4 hosts"                    source = "terse tune, 2026-03-01"
 //   gpu = false                         node_ranks = 1
-//   devices = ["H100"]                  max_nodes = 18               of built-in ones
-//   (nearest_profile.h) launch = 5e-6                       message = 2e-6               overlap =
-//   0.5
+//   devices = ["H100"]                  max_nodes = 18               nearest_profile.h
+//   launch = 5e-6                       message = 2e-6               seconds
+//   overlap = 0.5                       nics = 8                     links of a node, simulated
 //
 //   [within]                            [between]                    ranks of a node; nodes
 //   latency = 3e-6                      latency = 14e-6              seconds

@@ -24,6 +24,7 @@ name = "4 hosts"
 source = "by hand"
 gpu = true
 node_ranks = 8
+nics = 4
 launch = 5e-6
 message = 2e-6
 overlap = 0.5
@@ -79,6 +80,7 @@ points = [[1, 1]]
       .pods = model::Link{1e-3, 2e9},
       .gpu = true,
       .node_ranks = 8,
+      .nics = 4,
       .message = 2e-6,
       .launch = 5e-6,
       .overlap = 0.5,
@@ -137,6 +139,7 @@ Profile random_profile(std::mt19937& random) {
   Profile p{.name = R"(a "name" \ with signs)",
             .gpu = yes(),
             .node_ranks = static_cast<int>(number(1, 1000)),
+            .nics = static_cast<int>(number(1, 16)),
             .message = number(0, 10),
             .launch = std::pow(10, number(-300, 0)),
             .overlap = number(0, 1)};
@@ -238,6 +241,7 @@ TEST(Profile, ErrorsSayWhere) {
       {"launch = -1e-6\n", "1:10: launch is -1e-06, but must be from 0 to 10 seconds"},
       {"message = 1000\n", "1:11: message is 1000, but must be from 0 to 10 seconds"},
       {"node_ranks = 0\n", "1:14: node_ranks is 0, but must be a whole number from 1 to 1048576"},
+      {"nics = 0\n", "1:8: nics is 0, but must be a whole number from 1 to 1048576"},
       {"node_ranks = 1.5\n",
        "1:14: node_ranks is 1.5, but must be a whole number from 1 to 1048576"},
       {"node_ranks = nan\n",
@@ -245,8 +249,9 @@ TEST(Profile, ErrorsSayWhere) {
       // keys that are not known
       {"gpus = true\n", "1:1: unknown key \"gpus\"; did you mean \"gpu\"?"},
       {"version = 1\n",
-       "1:1: unknown key \"version\"; known are name, source, gpu, devices, node_ranks, max_nodes, "
-       "message, launch, overlap, within, between, pods, fused, coding, codec and measured"},
+       "1:1: unknown key \"version\"; known are name, source, gpu, devices, node_ranks, nics, "
+       "max_nodes, message, launch, overlap, within, between, pods, fused, coding, codec and "
+       "measured"},
       {"[within]\nlatncy = 1\n", "2:1: unknown key \"latncy\"; known are latency and bandwidth"},
       {"[coding]\nbandwidth = 1\n", "2:1: unknown key \"bandwidth\"; known are encode and decode"},
       {"[fused]\nlauch = 1\n", "2:1: unknown key \"lauch\"; did you mean \"launch\"?"},

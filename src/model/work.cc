@@ -1,0 +1,63 @@
+#include "model/work.h"
+
+#include <array>
+#include <stdexcept>
+
+#include "model/launches.h"
+
+namespace terse::model {
+
+Coding& Coding::operator+=(const Coding& other) {
+  packed += other.packed;
+  unpacked += other.unpacked;
+  return *this;
+}
+
+double Coding::seconds(const Rates& rates) const {
+  return static_cast<double>(packed) / rates.encode + static_cast<double>(unpacked) / rates.decode;
+}
+
+Coding coding_of(const plan::Step& step) {
+  Coding coding;
+  for (const plan::Compute& c : step.compute) {
+    if (c.part == plan::Part::kParams) continue;  // as the codes' rate has it
+    if (c.target_format != plan::Format::kRaw) coding.packed += c.count;
+    for (const plan::Input& input : c.inputs)
+      if (input.format != plan::Format::kRaw) coding.unpacked += c.count;
+  }
+  return coding;
+}
+
+size_t launches_of(const Profile& profile, const plan::Step& step) {
+  return profile.gpu && !step.compute.empty() ? launches(step.compute) : 1;
+}
+
+const Rates& rates_of(const Profile& profile, std::string_view codec) {
+  const auto named = profile.codecs.find(codec);
+  return named == profile.codecs.end() ? profile.coding : named->second;
+}
+
+RankWork work_of_plan(const Profile& profile, const plan::Plan& plan, std::string_view codec) {
+  const Rates& rates = rates_of(profile, codec);
+  RankWork work;
+  work.reserve(plan.steps.size());
+  std::array<uint32_t, plan::kLanes> reached{};  // by lane: its last step, counted from 1
+  for (const plan::Step& step : plan.steps) {
+    if (!step.natives.empty())
+      throw std::invalid_argument("collectives of NCCL's in a plan are not simulated");
+    WorkStep& own = work.emplace_back();
+    own.after.assign(step.after.begin(), step.after.end());
+    uint32_t& before = reached[step.queue()];
+    if (before != 0) own.after.push_back(before - 1);
+    before = static_cast<uint32_t>(work.size());
+    own.launch = static_cast<double>(launches_of(profile, step)) * profile.launch +
+                 static_cast<double>(step.transfers.size()) * profile.message;
+    if (!step.compute.empty()) own.coding = coding_of(step).seconds(rates);
+    own.messages.reserve(step.transfers.size());
+    for (const plan::Transfer& t : step.transfers)
+      own.messages.push_back({static_cast<uint32_t>(t.peer), t.send, t.bytes});
+  }
+  return work;
+}
+
+}  // namespace terse::model
