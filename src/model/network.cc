@@ -5,9 +5,7 @@
 namespace terse::model {
 
 Network::Network(const Profile& profile, const plan::Topology& topology)
-    : profile_(profile),
-      topology_(topology),
-      nics_of_node_(static_cast<size_t>(profile.nics)) {
+    : profile_(profile), topology_(topology), nics_of_node_(static_cast<size_t>(profile.nics)) {
   if (profile.within) ranks_ = add(topology.node.size(), profile.within->bandwidth);
   if (profile.between)
     nics_ = add(topology.size.size() * nics_of_node_,

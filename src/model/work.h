@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -39,13 +40,16 @@ struct WorkStep {
   double launch = 0;                 // seconds, at its beginning
   double coding = 0;                 // seconds of the rank's processor, after that
   std::vector<WorkMessage> messages = {};
+  // Seconds of NCCL's collectives, from when all ranks are there; empty: it has none.
+  std::optional<double> meeting = {};
 };
 
 // Steps of a rank. Messages between two ranks match in the order of their steps.
 using RankWork = std::vector<WorkStep>;
 
-// Work of a plan, whose lanes' steps follow each other. Throws std::invalid_argument if it has
-// collectives of NCCL's.
-RankWork work_of_plan(const Profile& profile, const plan::Plan& plan, std::string_view codec);
+// Work of a plan for the shape: steps of a lane follow each other, and NCCL's own collectives take
+// as long as is predicted.
+RankWork work_of_plan(const Profile& profile, const plan::Plan& plan, const plan::Shape& shape,
+                      std::string_view codec);
 
 }  // namespace terse::model

@@ -40,7 +40,8 @@ TEST(Launches, NameEqualDistancesOnce) {
 
 TEST(Launches, HaveSoManyRuns) {
   std::vector<Compute> computes;
-  for (size_t i = 0; i < 2 * kMaxRunsOfLaunch + 2; ++i) computes.push_back(body(512 * i * i, 192 * i));
+  for (size_t i = 0; i < 2 * kMaxRunsOfLaunch + 2; ++i)
+    computes.push_back(body(512 * i * i, 192 * i));
   // Any two are a run.
   EXPECT_EQ(launches(computes), 2u);
   computes.push_back(body(0, 0));
@@ -72,7 +73,8 @@ class Bound {
   explicit Bound(std::span<const Compute> computes) {
     for (const Compute& c : computes) {
       std::vector<codec::Source>& sources = sources_.emplace_back();
-      for (const Input& input : c.inputs) sources.push_back({at(input.place), format(input.format)});
+      for (const Input& input : c.inputs)
+        sources.push_back({at(input.place), format(input.format)});
       works_.push_back(
           {.sources = sources,
            .target = {at(c.target), format(c.target_format),

@@ -93,10 +93,7 @@ TEST(Simulate, RanksOfANodeShareItsLinks) {
 TEST(Simulate, NodesOfAPodShareItsLink) {
   Profile p = machine();
   p.pods = Link{1, 64};
-  const std::vector<RankWork> ranks{{exchange({to(2, 256)})},
-                                    {},
-                                    {exchange({from(0, 256)})},
-                                    {}};
+  const std::vector<RankWork> ranks{{exchange({to(2, 256)})}, {}, {exchange({from(0, 256)})}, {}};
   // One node alone has the rate of both.
   const Simulation s = simulate(p, plan::even_topology(4, 4, 2), ranks);
   EXPECT_DOUBLE_EQ(s.seconds, 1 + 256.0 / (2 * 64));
@@ -138,17 +135,16 @@ TEST(Simulate, ARankCodesOneStepAtATime) {
 }
 
 TEST(Simulate, CodingGoesAlongWithMessages) {
-  EXPECT_DOUBLE_EQ(seconds_of({{exchange({to(1, 1024)}), coding(0.75)},
-                               {exchange({from(0, 1024)}), coding(1)}},
-                              1),
-                   kLatency + 1024 / kRate);
+  EXPECT_DOUBLE_EQ(
+      seconds_of({{exchange({to(1, 1024)}), coding(0.75)}, {exchange({from(0, 1024)}), coding(1)}},
+                 1),
+      kLatency + 1024 / kRate);
 }
 
 TEST(Simulate, AMessageStartsWhenBothEndsAreThere) {
-  EXPECT_DOUBLE_EQ(seconds_of({{exchange({to(1, 512)})},
-                               {coding(3), exchange({from(0, 512)}, {0})}},
-                              1),
-                   3 + 512 / kRate + kLatency);
+  EXPECT_DOUBLE_EQ(
+      seconds_of({{exchange({to(1, 512)})}, {coding(3), exchange({from(0, 512)}, {0})}}, 1),
+      3 + 512 / kRate + kLatency);
 }
 
 // The first of two is late on the sender's side alone.
@@ -179,6 +175,17 @@ TEST(Simulate, SaysWhoWaitsForEver) {
   EXPECT_EQ(run({crossed(1), crossed(0)}, 1).failure, "rank 0 waits for ever in step 0");
 }
 
+TEST(Simulate, RanksMeetForCollectivesOfNccl) {
+  const RankWork two{{.meeting = 1}, {.after = {0}, .meeting = 2}};
+  RankWork late = two;
+  late[0].launch = 4;
+  EXPECT_DOUBLE_EQ(seconds_of({two, late}, 1), 4 + 1 + 2);
+  // One at a time, whatever the steps wait for.
+  const RankWork at_once{{.meeting = 1}, {.meeting = 2}};
+  EXPECT_DOUBLE_EQ(seconds_of({at_once, at_once}, 1), 3);
+  EXPECT_EQ(run({two, {two[0]}}, 1).failure, "rank 0 waits for ever in step 1");
+}
+
 TEST(Simulate, NeedsLinksThatTheProfileHas) {
   Profile p = machine();
   p.between.reset();
@@ -192,7 +199,7 @@ TEST(Simulate, LanesFollowTheirOwnSteps) {
                 {.name = "c", .lane = plan::Lane::kEncode},
                 {.name = "d", .lane = plan::Lane::kCommunicate, .turn = 1},
                 {.name = "e", .lane = plan::Lane::kCommunicate, .after = {2}}};
-  const RankWork work = work_of_plan(machine(), plan, "int8");
+  const RankWork work = work_of_plan(machine(), plan, {}, "int8");
   std::vector<std::vector<uint32_t>> after;
   for (const WorkStep& step : work) after.push_back(step.after);
   EXPECT_EQ(after, (std::vector<std::vector<uint32_t>>{{}, {0}, {0}, {}, {2, 1}}));
@@ -206,37 +213,42 @@ TEST(Simulate, StepsTakeLaunchesMessagesAndCodes) {
   const plan::Compute encode{.inputs = {{{}, plan::Format::kRaw}}, .count = 64};
   plan::Plan plan;
   plan.steps.push_back({.name = "encode", .compute = {33, encode}});
+  plan.steps[0].compute.back().target_format = plan::Format::kIntraPacked;  // of another launch
   plan.steps.push_back({.name = "exchange",
                         .lane = plan::Lane::kCommunicate,
                         .transfers = {{1, true, {}, 16}, {1, false, {}, 16}}});
-  const RankWork work = work_of_plan(p, plan, "int8");
+  const RankWork work = work_of_plan(p, plan, {}, "int8");
   EXPECT_DOUBLE_EQ(work[0].launch, 2);
   EXPECT_DOUBLE_EQ(work[0].coding, 33 * 64 / 0x1p12);
   EXPECT_DOUBLE_EQ(work[1].launch, 1 + 2 * 8);
   EXPECT_DOUBLE_EQ(work[1].coding, 0);
 }
 
-Shape shape(int ranks, int nodes, size_t count, size_t chunk_bytes, int pods = 1) {
-  plan::Packing bytes{64, [](size_t n) { return n; }};
-  bytes.codes = bytes.bytes;
+// A byte an element; on a shared grid one parameter for each 64.
+plan::Packing packing_for(const plan::Algorithm& algorithm) {
+  const auto code_bytes = [](size_t n) { return n; };
+  plan::Packing packing{64, code_bytes};
+  packing.codes = code_bytes;
+  if (algorithm.sharing == plan::Sharing::kNone) return packing;
+  packing.bytes = [](size_t n) { return n + n / 16; };
+  packing.shared_grid = plan::SharedGrid{code_bytes, plan::Element::kUint32, algorithm.sharing};
+  return packing;
+}
+
+Shape shape_for(const plan::Algorithm& algorithm, int ranks, int nodes, size_t count,
+                size_t chunk_bytes, int pods = 1) {
   return {.count = count,
           .ranks = ranks,
           .root = ranks / 2,
           .chunk_policy = plan::exact_chunks(chunk_bytes),
-          .packing = bytes,
+          .packing = packing_for(algorithm),
           .topology = plan::even_topology(ranks, nodes, pods)};
 }
 
-bool has_natives(const plan::Plan& plan) {
-  return std::ranges::any_of(plan.steps, [](const plan::Step& s) { return !s.natives.empty(); });
-}
-
-// Returns true if plans of the algorithm for the shape can be simulated.
-bool is_simulated(const plan::Algorithm& algorithm, const Shape& s) {
+bool serves(const plan::Algorithm& algorithm, const Shape& s) {
   return !plan::is_point_to_point(algorithm.collective) &&
          plan::is_for(algorithm, algorithm.collective, s) &&
-         algorithm.applies(s, *plan::find_algo(algorithm.names.own)).applies &&
-         !has_natives(algorithm.build(s));
+         algorithm.applies(s, *plan::find_algo(algorithm.names.own)).applies;
 }
 
 std::string name_of(const plan::Algorithm& algorithm, const Shape& s) {
@@ -244,7 +256,7 @@ std::string name_of(const plan::Algorithm& algorithm, const Shape& s) {
          std::to_string(s.ranks) + " ranks on " + std::to_string(s.topology.nodes());
 }
 
-// Most bytes of a node's ranks that leave it, by their plans.
+// Most bytes that leave a node, of its ranks.
 size_t most_off_node(const std::vector<Traffic>& sent, const plan::Topology& t) {
   std::vector<size_t> by_node(t.size.size());
   for (size_t rank = 0; rank < sent.size(); ++rank) by_node[t.node[rank]] += sent[rank].off_node;
@@ -262,8 +274,8 @@ TEST(Simulate, AllPlansComeToTheirEnd) {
          {Ranks{4, 1}, {5, 1}, {8, 4}, {24, 12}, {64, 32}, {32, 16, 4}})
       for (const size_t count : {size_t{1}, size_t{5003}})
         for (const size_t chunk_bytes : {size_t{1} << 12, size_t{1} << 30}) {
-          Shape s = shape(ranks, nodes, count, chunk_bytes, pods);
-          if (!is_simulated(algorithm, s)) continue;
+          Shape s = shape_for(algorithm, ranks, nodes, count, chunk_bytes, pods);
+          if (!serves(algorithm, s)) continue;
           SCOPED_TRACE(name_of(algorithm, s));
           const Simulation simulation = simulate(machine(), algorithm, s, "int8");
           ASSERT_EQ(simulation.failure, "");
@@ -274,10 +286,11 @@ TEST(Simulate, AllPlansComeToTheirEnd) {
             sum += sent.back();
           }
           EXPECT_EQ(simulation.sent, sum);
-          EXPECT_EQ(most_off_node(sent, s.topology),
-                    plan::link_of(algorithm, s).compressed.off_node);
           ++simulated;
           in_groups += algorithm.groups ? 1 : 0;
+          if (algorithm.sharing != plan::Sharing::kNone) continue;  // NCCL sends the rest
+          EXPECT_EQ(most_off_node(sent, s.topology),
+                    plan::link_of(algorithm, s).compressed.off_node);
         }
   EXPECT_GT(simulated, 200u);
   EXPECT_GT(in_groups, 20u);
@@ -288,8 +301,8 @@ TEST(Simulate, AgreesWithThePredictionOfEvenCalls) {
   size_t compared = 0;
   for (const plan::Algorithm& algorithm : plan::algorithms())
     for (const auto& [ranks, nodes] : {std::pair{4, 1}, {16, 1}, {8, 8}, {16, 4}, {64, 32}}) {
-      const Shape s = shape(ranks, nodes, size_t{1} << 16, size_t{1} << 40);
-      if (plan::traits(algorithm.collective).rooted || !is_simulated(algorithm, s)) continue;
+      const Shape s = shape_for(algorithm, ranks, nodes, size_t{1} << 16, size_t{1} << 40);
+      if (plan::traits(algorithm.collective).rooted || !serves(algorithm, s)) continue;
       const double simulated = simulate(machine(), algorithm, s, "int8").seconds,
                    predicted = estimate(machine(), algorithm, s, "int8").seconds;
       EXPECT_NEAR(simulated / predicted, 1, 0.15) << name_of(algorithm, s);
