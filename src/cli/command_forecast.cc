@@ -34,6 +34,7 @@ struct ForecastOptions {
       bytes{"64K", "256K", "1M", "4M", "16M", "64M", "256M", "1G"};
   std::vector<std::string> schemes;  // none: the defaults
   int node_ranks = 0, pods = 1;
+  bool simulate = false;
 };
 
 void list_profiles() {
@@ -60,13 +61,14 @@ struct Place {
   const model::Profile& profile;
   int ranks;
   int node_ranks = 0, pods = 1;  // 0 ranks: the profile's
+  bool in_steps = false;         // no call is fused
   plan::Topology topology = topology_of_full_nodes();
 
   Fusing fusing = {.window_bytes = max_window_bytes(settings(), profile.gpu)};
 
   Machines machines() const {
     return {chunk_policy_of(settings(), plan::default_chunk_policy(profile.gpu)), topology,
-            &fusing};
+            in_steps ? nullptr : &fusing};
   }
 
  private:
@@ -121,6 +123,12 @@ struct Table {
   std::string title;
   std::vector<report::Series> series;  // native, and the schemes
   std::vector<report::Series> slower;  // of the schemes, what is native for it would be slower
+  bool simulates = false, simulates_native = true;
+
+  std::string heading() const {
+    if (!simulates) return title;
+    return title + (simulates_native ? ", simulated" : ", simulated but for native");
+  }
 };
 
 std::string bytes_shown(double bytes) { return print_size(static_cast<uint64_t>(bytes)); }
@@ -143,7 +151,7 @@ std::string native_cell(const Table& table, size_t scheme, double x, double nati
 }
 
 void print_table(const Table& table, const report::Axis& axis) {
-  fmt::print("\n{}\n\n{:>10}", table.title, axis.title);
+  fmt::print("\n{}\n\n{:>10}", table.heading(), axis.title);
   for (const report::Series& s : table.series) fmt::print("  {:>18}", s.name);
   fmt::print("\n");
   for (const auto& [x, native] : table.series.front().points) {
@@ -169,6 +177,23 @@ void add_point(Table& table, double x, const Place& place, const Prospect& call,
   }
 }
 
+// Simulates what is predicted: what stays native for being slower stays so.
+void add_simulated(Table& table, double x, const Place& place, const Prospect& call,
+                   const std::vector<Scheme>& schemes) {
+  const Machines machines = place.machines();
+  const std::optional<double> native = simulate_native(place.profile, call, machines);
+  table.simulates_native = table.simulates_native && native;
+  table.series[0].points.emplace_back(
+      x, native ? *native : *predict_native(place.profile, call, machines).seconds);
+  for (size_t k = 0; k < schemes.size(); ++k) {
+    const Times times = times_of(place, call, schemes[k]);
+    if (!times.compressed && !times.slower) continue;
+    const double seconds =
+        simulate_as_called(place.profile, require_on_ranks(schemes[k], call.ranks), call, machines);
+    (times.compressed ? table.series[k + 1] : table.slower[k]).points.emplace_back(x, seconds);
+  }
+}
+
 // Default schemes: those that serve all of the numbers of ranks.
 std::vector<std::string> default_schemes(const std::vector<std::string>& ranks) {
   std::vector<std::string> usual{"bf16", "int8", "int4", "linear8"};
@@ -190,8 +215,8 @@ std::vector<Scheme> schemes_of(const ForecastOptions& o) {
   return schemes;
 }
 
-Table empty_table(const ForecastOptions& o, std::string title) {
-  Table table{std::move(title), {{"native", {}}}, {}};
+Table empty_table(const ForecastOptions& o, std::string title, bool simulates) {
+  Table table{std::move(title), {{"native", {}}}, {}, simulates};
   for (const std::string& scheme : o.schemes) {
     table.series.push_back({scheme, {}});
     table.slower.push_back({scheme, {}});
@@ -225,7 +250,7 @@ void write_plot(const std::string& path, const std::vector<Table>& tables,
   const report::Axis time{"time", report::show_seconds};
   std::string text;
   for (const Table& table : tables) {
-    const std::string chart = report::chart(table.title, axis, time, table.series);
+    const std::string chart = report::chart(table.heading(), axis, time, table.series);
     text += is_page(path) ? fmt::format("<div class=\"card white\">\n{}{}</div>\n", chart,
                                         speedups(table, axis))
                           : chart;
@@ -238,11 +263,13 @@ void write_plot(const std::string& path, const std::vector<Table>& tables,
   fmt::print("\nplot: {}\n", path);
 }
 
-void print_profile(const model::Profile& profile) {
+void print_profile(const model::Profile& profile, bool in_steps = false) {
   fmt::print("profile    {}: {}\n", profile.name, profile.source);
   if (!profile.measured.empty())
     fmt::print("measured   is what auto goes by; these times are the model's\n");
-  if (profile.fused && max_window_bytes(settings(), profile.gpu) != 0)
+  if (in_steps)
+    fmt::print("simulated  all ranks and their links, in steps, beside what the model predicts\n");
+  else if (profile.fused && max_window_bytes(settings(), profile.gpu) != 0)
     fmt::print("fused      calls of up to {} ranks on one node{} (TERSE_FUSE=off: in steps)\n",
                plan::Fused::kMaxRanks, profile.fused->estimate ? ", an estimate" : "");
 }
@@ -260,31 +287,35 @@ void forecast_calls(ForecastOptions o) {
   const report::Axis axis =
       by_ranks ? report::Axis{"ranks", ranks_shown} : report::Axis{"bytes", bytes_shown};
   std::vector<Table> tables;
+  const auto add_tables = [&](const std::string& title) {
+    tables.push_back(empty_table(o, title, false));
+    if (o.simulate) tables.push_back(empty_table(o, title, true));
+  };
   if (by_ranks)
-    tables.push_back(empty_table(
-        o, fmt::format("{} of {}, {}, by {}", o.collective, o.bytes[0], o.dtype, profile.name)));
+    add_tables(fmt::format("{} of {}, {}, by {}", o.collective, o.bytes[0], o.dtype, profile.name));
   for (const std::string& text : o.ranks) {
     const int ranks = number_of_ranks(text);
-    const Place place{profile, ranks, o.node_ranks, o.pods};
+    const Place place{profile, ranks, o.node_ranks, o.pods, o.simulate};
     if (const char* what = model::lacks(profile, place.topology))
       refuse("--ranks {}: the profile \"{}\" says nothing of {}", ranks, profile.name, what);
     if (!by_ranks)
-      tables.push_back(empty_table(
-          o, fmt::format("{}, {}, {} on {}, by {}", o.collective, o.dtype, counted(ranks, "rank"),
-                         counted(place.topology.nodes(), "node"), profile.name)));
+      add_tables(fmt::format("{}, {}, {} on {}, by {}", o.collective, o.dtype,
+                             counted(ranks, "rank"), counted(place.topology.nodes(), "node"),
+                             profile.name));
     for (const std::string& size : o.bytes) {
       const auto bytes = parse_size(size);
       if (!bytes || *bytes > kMaxBytes)
         refuse("--bytes {}: not a number of bytes such as 64M", size);
-      add_point(
-          tables.back(), by_ranks ? ranks : static_cast<double>(*bytes), place,
-          prospect_of("--bytes " + size, collective, static_cast<double>(*bytes), dtype, ranks),
-          schemes);
+      const double x = by_ranks ? ranks : static_cast<double>(*bytes);
+      const Prospect call =
+          prospect_of("--bytes " + size, collective, static_cast<double>(*bytes), dtype, ranks);
+      if (o.simulate) add_simulated(tables.back(), x, place, call, schemes);
+      add_point(tables[tables.size() - (o.simulate ? 2 : 1)], x, place, call, schemes);
     }
   }
   if (tables.size() > 1 && !o.plot.empty() && !is_page(o.plot))
     refuse("--plot {}: several charts go into a page, .html", o.plot);
-  print_profile(profile);
+  print_profile(profile, o.simulate);
   for (const Table& table : tables) print_table(table, axis);
   if (!o.plot.empty()) write_plot(o.plot, tables, axis);
 }
@@ -355,6 +386,8 @@ void add_forecast(CLI::App& app) {
       c->add_option_function<std::string>(
           "--schemes", [o](const std::string& text) { o->schemes = split_schemes(text); },
           "To compare with native (bf16,int8,int4,linear8)"),
+      c->add_flag("--simulate", o->simulate,
+                  "Also simulate all ranks, with the links between them"),
       c->add_option("--plot", o->plot, "Draw it here, as SVG, or as a page where it ends in .html")
           ->check(not_empty)};
   for (CLI::Option* const other : of_calls) {

@@ -162,6 +162,37 @@ allreduce of 1M, float32, by tiny
          4              1.52 s      308 ms   4.94x
 """)
 
+    # By trees a node of two sends but what a rank has, 1 MiB: in 16 chunks, the first and the last of
+    # which wait for others. The shards of int8 go in two chunks, one beside the codes of the other.
+    def test_simulated(self):
+        words = ("--ranks", "2,4", "--bytes", "1M", "--schemes", "int8")
+        self.assertEqual(self.forecast("--simulate", *words), """\
+profile    tiny: by hand
+simulated  all ranks and their links, in steps, beside what the model predicts
+
+allreduce of 1M, float32, by tiny
+
+     ranks              native                int8
+         2              102 ms     28.8 ms   3.54x
+         4              1.52 s      308 ms   4.94x
+
+allreduce of 1M, float32, by tiny, simulated
+
+     ranks              native                int8
+         2              102 ms     27.9 ms   3.66x
+         4              1.03 s      306 ms   3.37x
+""")
+        self.assertIn("\nalltoall of 1M, float32, by tiny, simulated but for native\n",
+                      self.forecast("--simulate", "--collective", "alltoall", *words))
+        self.profile = self.write("slow.toml", PROFILE.replace("262144000", "1310720"))
+        self.assertRegex(self.forecast("--simulate", "--ranks", "2", "--bytes", "1M", "--schemes", "int8"),
+                         r", simulated\n\n.*\n +1M +102 ms +native \(0\.\d+x\)\n$")
+
+    def test_too_many_messages_are_not_simulated(self):
+        self.fails("16384 ranks have too many messages to be simulated", "forecast", "--profile",
+                   self.profile, "--simulate", "--ranks", "16384", "--bytes", "1G", "--collective",
+                   "alltoall", "--schemes", "int8")
+
     # 2 x (1 + 13 x 10 ms), and almost 2 MiB at 1 MiB/s; shards are whole blocks, of which 1 MiB has
     # but 2,048.
     def test_of_many_ranks(self):

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "codec/float_mode.h"
 #include "engine/comm/fusing.h"
+#include "model/simulate.h"
+#include "model/simulate_native.h"
 #include "plan/link.h"
 #include "policy/match.h"
 
@@ -203,6 +205,22 @@ std::optional<Prediction> predict_as_called(const model::Profile& profile, const
   if (!usual.names_algorithm && plan::sends_more_than_native(one.link)) return {};
   return Prediction{
       .scheme = scheme, .seconds = one.seconds, .is_fused = one.is_fused, .algorithm = algorithm};
+}
+
+double simulate_as_called(const model::Profile& profile, const Scheme& scheme, const Prospect& call,
+                          const Machines& machines) {
+  const SchemeCall usual = select(scheme, call, machines);
+  const model::Estimate one = as_called(profile, scheme, call, usual, machines).estimate;
+  const model::Simulation simulation =
+      model::simulate(profile, *one.algorithm, usual.shape, codec_of(scheme));
+  if (!simulation.failure.empty()) fail(ncclInvalidUsage, "{}", simulation.failure);
+  return simulation.seconds;
+}
+
+std::optional<double> simulate_native(const model::Profile& profile, const Prospect& call,
+                                      const Machines& machines) {
+  return model::simulate_native(profile, call.collective,
+                                shape_of_all({codec::Spec{}}, call, machines));
 }
 
 bool is_fused(const Scheme& scheme, const Prospect& call, const Machines& machines) {

@@ -85,6 +85,15 @@ std::optional<Prediction> predict(const model::Profile& profile, const Scheme& s
 std::optional<Prediction> predict_as_called(const model::Profile& profile, const Scheme& scheme,
                                             const Prospect& call, const Machines& machines);
 
+// Simulated seconds of such a call, in steps (model/simulate.h). Throws Error(ncclInvalidUsage) if
+// it fails.
+double simulate_as_called(const model::Profile& profile, const Scheme& scheme, const Prospect& call,
+                          const Machines& machines);
+
+// Simulated seconds of a native call; empty: by model/simulate_native.h.
+std::optional<double> simulate_native(const model::Profile& profile, const Prospect& call,
+                                      const Machines& machines);
+
 // Bytes of the whole message from which on fused calls in int8 are predicted to gain enough, at all
 // powers of two from there to default_min_bytes(); as Facts has it. ~0: none is fused, or the
 // profile says nothing of such calls. The least of them for a profile whose fused calls are an
