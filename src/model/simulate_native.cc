@@ -135,7 +135,7 @@ void add_tree(const Neighbours& next, size_t chunks, size_t bytes, RankWork& wor
     from_below.push_back({rank, false, bytes});
     to_below.push_back({rank, true, bytes});
   }
-  std::vector<uint32_t> raised;  // the step before
+  std::vector<uint32_t> raised, lowered;  // the steps before
   for (size_t chunk = 0; chunk < chunks; ++chunk) {
     uint32_t whole = add({.messages = from_below});
     if (next.up >= 0) {
@@ -144,7 +144,8 @@ void add_tree(const Neighbours& next, size_t chunks, size_t bytes, RankWork& wor
       raised = {add({.after = raised, .messages = {{up, true, bytes}}})};
       whole = add({.messages = {{up, false, bytes}}});
     }
-    add({.after = {whole}, .messages = to_below});
+    lowered.push_back(whole);
+    lowered = {add({.after = lowered, .messages = to_below})};
   }
 }
 
